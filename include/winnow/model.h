@@ -1,0 +1,61 @@
+/*
+ * An open model: its files, its config and its vocabulary. Weights stay in the files (mapped) until somebody computes with
+ * them. Read-only; any number of threads may share it.
+ */
+#ifndef WINNOW_MODEL_H
+#define WINNOW_MODEL_H
+
+#include <winnow/config.h>
+#include <winnow/vocab.h>
+
+struct wn_model;
+
+/* path: a GGUF (the first file names a split set) or an HF folder. The architecture must be one that winnow computes. */
+WN_API WN_CHECKED struct wn_model *wn_model_open(const char *path, struct wn_err *err);
+WN_API void wn_model_close(struct wn_model *m);
+
+WN_API const struct wn_config *wn_model_config(const struct wn_model *m);
+/* NULL when the model brings none; *err then says why. */
+WN_API const struct wn_vocab *wn_model_vocab(const struct wn_model *m, struct wn_err *err);
+WN_API const char *wn_model_path(const struct wn_model *m);
+
+/* What `inspect` tells. Works for any GGUF or safetensors folder; model parts are filled where the architecture is known. */
+enum wn_class {
+    WN_CLASS_ROUTED,    /* routed experts */
+    WN_CLASS_SHARED,    /* shared experts and dense layers */
+    WN_CLASS_ATTENTION, /* KDA and MLA */
+    WN_CLASS_LATENT,    /* projections into and out of the experts' width */
+    WN_CLASS_EMBEDDING, /* embeddings and head */
+    WN_CLASS_ROUTER,    /* routers, norms, AttnRes scores */
+    WN_CLASS_VISION,
+    WN_CLASS_OTHER,
+    WN_CLASS_COUNT
+};
+WN_API const char *wn_class_name(enum wn_class c); /* "routed experts", ... */
+
+struct wn_type_bytes {
+    const char *type;
+    uint64_t tensors, bytes;
+};
+
+struct wn_inspection {
+    char container[16]; /* "gguf", "safetensors" */
+    char architecture[64];
+    char fingerprint[17];
+    bool known; /* config, class_*, per_token and memory fields below are filled */
+    const struct wn_config *config; /* NULL when not known; owned by the inspection */
+    uint64_t files, tensors, file_bytes, tensor_bytes, header_bytes;
+    uint64_t class_bytes[WN_CLASS_COUNT], class_tensors[WN_CLASS_COUNT];
+    uint64_t class_token_bytes[WN_CLASS_COUNT]; /* read to decode one token */
+    uint64_t token_bytes;                       /* their sum */
+    uint64_t expert_bytes;                      /* one routed expert of the first MoE layer */
+    uint64_t state_bytes;                       /* recurrent state and conv tails of one sequence */
+    uint64_t kv_bytes_per_token;                /* MLA latent cache */
+    struct wn_type_bytes *types;                /* owned; by falling bytes */
+    size_t type_count;
+};
+
+WN_API WN_CHECKED bool wn_inspect(const char *path, struct wn_inspection *out, struct wn_err *err);
+WN_API void wn_inspection_release(struct wn_inspection *in);
+
+#endif

@@ -1,0 +1,69 @@
+/*
+ * Which experts stay. A plan is JSON, a superset of the plans that exist (docs/formats/plan.md).
+ */
+#ifndef WINNOW_PLAN_H
+#define WINNOW_PLAN_H
+
+#include <winnow/error.h>
+
+struct wn_plan_layer {
+    uint32_t layer;      /* 0-based tensor layer number */
+    uint32_t keep_count;
+    uint32_t *keep;      /* old expert ids in the new order; owned */
+};
+
+struct wn_plan {
+    char mode[16];        /* "uniform" */
+    uint32_t top_k, num_experts, min_experts;
+    uint32_t layer_count; /* MoE layers */
+    struct wn_plan_layer *layers; /* by rising layer; owned */
+    /* The "winnow" part; empty strings and zeros in plans by others. */
+    char criterion[16];
+    char saliency_fingerprint[17], model_fingerprint[17];
+};
+
+WN_API void wn_plan_release(struct wn_plan *p);
+/* Refuses: ids out of range or twice, fewer than top_k kept, "bits" other than the source's, contradictions; by name and number. */
+WN_API WN_CHECKED bool wn_plan_read(struct wn_plan *p, const char *path, struct wn_err *err);
+WN_API WN_CHECKED bool wn_plan_parse(struct wn_plan *p, const char *json, size_t n, struct wn_err *err);
+WN_API WN_CHECKED bool wn_plan_write(const struct wn_plan *p, const char *path, bool overwrite, struct wn_err *err);
+/* NULL when the layer is not in the plan. */
+WN_API const struct wn_plan_layer *wn_plan_find(const struct wn_plan *p, uint32_t layer);
+/* True when every layer keeps the same number. */
+WN_API bool wn_plan_is_uniform(const struct wn_plan *p);
+
+/* ---- making one from a saliency archive ---- */
+
+struct wn_source_weight {
+    const char *source; /* label in the archive */
+    double weight;
+};
+
+struct wn_plan_options {
+    uint32_t keep;          /* experts per layer; 0: from keep_share */
+    double keep_share;      /* 0..1 of num_experts, rounded to nearest; used when keep is 0 */
+    const char *criterion;  /* "reap" (default) or "count" */
+    const struct wn_source_weight *weights; /* NULL: all sources as they were counted */
+    size_t weight_count;
+    uint32_t min_experts;   /* 0: 4 x top-k, or top-k where the model has fewer experts than that */
+};
+
+/* Shares of saliency (or counts) kept, 0..1, for the report; [source][layer] row-major and totals. */
+struct wn_plan_kept {
+    size_t source_count, layer_count;
+    char **source;         /* labels, owned */
+    double *kept_source;   /* [source], over all layers */
+    double *kept_layer;    /* [layer], all sources */
+    double kept;           /* overall */
+    double *overlap;       /* [source][source]: share of the top experts (as many as kept) two sources have in common, mean over layers */
+    double chance;         /* the overlap that chance would give: keep / num_experts */
+};
+WN_API void wn_plan_kept_release(struct wn_plan_kept *k);
+
+WN_API WN_CHECKED bool wn_plan_make(const char *saliency_path, const struct wn_plan_options *o, struct wn_plan *p,
+                                    struct wn_plan_kept *kept, struct wn_err *err);
+/* The same figures for a plan that exists. */
+WN_API WN_CHECKED bool wn_plan_measure(const char *saliency_path, const struct wn_plan *p, struct wn_plan_kept *kept,
+                                       struct wn_err *err);
+
+#endif

@@ -1,0 +1,49 @@
+/*
+ * The cut, the identity road, and the proof. No arithmetic on a weight anywhere: surviving experts are byte copies.
+ */
+#ifndef WINNOW_PRUNE_H
+#define WINNOW_PRUNE_H
+
+#include <winnow/job.h>
+#include <winnow/plan.h>
+
+enum wn_layout {
+    WN_LAYOUT_AS_SOURCE, /* one file stays one; a set stays split the way it was (by layer, for HF folders) */
+    WN_LAYOUT_JOINED,    /* one file */
+    WN_LAYOUT_SPLIT      /* cut at shard_bytes */
+};
+
+struct wn_prune_options {
+    const char *source, *out;
+    const struct wn_plan *plan; /* NULL: the identity plan (`convert`) */
+    enum wn_layout layout;
+    uint64_t shard_bytes; /* WN_LAYOUT_SPLIT */
+    bool overwrite, dry_run;
+    bool force_plan; /* accept a plan whose model fingerprint is another's */
+};
+
+struct wn_prune_result {
+    uint64_t source_bytes, out_bytes; /* files, with headers */
+    uint64_t out_tensor_bytes;
+    uint32_t files;
+    uint64_t tensors;
+    uint64_t copied_bytes;
+    double seconds;
+};
+
+WN_API WN_CHECKED bool wn_prune(const struct wn_prune_options *o, const struct wn_job *job, struct wn_prune_result *r,
+                                struct wn_err *err);
+
+struct wn_verify_result {
+    uint64_t tensors, experts, bytes; /* compared */
+    bool identical_files;             /* the identity plan and every file byte-equal */
+};
+
+/*
+ * Proves out against source and plan (NULL: identity): every surviving byte, router order, bias, config keys. The first
+ * difference is WN_ERR_DIFFERENT with layer, old and new expert, matrix and offset in the sentence.
+ */
+WN_API WN_CHECKED bool wn_verify(const char *out, const char *source, const struct wn_plan *plan, const struct wn_job *job,
+                                 struct wn_verify_result *r, struct wn_err *err);
+
+#endif

@@ -1,0 +1,59 @@
+/*
+ * npz: a zip of npy arrays, as numpy writes and reads them (stored or deflated). Also single npy files.
+ * libzip does the zip. Reading trusts nothing: the header's shape and dtype are checked against the entry's size.
+ */
+#ifndef WN_FORMATS_NPZ_H
+#define WN_FORMATS_NPZ_H
+
+#include <winnow/error.h>
+
+#define WN_NPY_DIMS 8
+
+enum wn_npy_kind { WN_NPY_F64, WN_NPY_F32, WN_NPY_I64, WN_NPY_I32, WN_NPY_U8, WN_NPY_BOOL, WN_NPY_UNICODE };
+
+/* One array, C order, in memory. data is owned. WN_NPY_UNICODE: fixed-width UCS-4 strings of `width` characters ('<Un'). */
+struct wn_npy {
+    enum wn_npy_kind kind;
+    uint32_t width; /* WN_NPY_UNICODE only */
+    uint32_t dims;
+    uint64_t shape[WN_NPY_DIMS];
+    uint64_t elements;
+    void *data;
+};
+
+void wn_npy_release(struct wn_npy *a);
+/* Allocates zeroed data. */
+WN_CHECKED bool wn_npy_init(struct wn_npy *a, enum wn_npy_kind kind, uint32_t width, uint32_t dims,
+                            const uint64_t *shape, struct wn_err *err);
+/* Element i of a WN_NPY_UNICODE array as UTF-8 into out[size]; and the reverse. */
+WN_CHECKED bool wn_npy_get_string(const struct wn_npy *a, uint64_t i, char *out, size_t size, struct wn_err *err);
+WN_CHECKED bool wn_npy_set_string(struct wn_npy *a, uint64_t i, const char *utf8, struct wn_err *err);
+/* Elements of any numeric kind converted to double / int64 (i64 from floats: only whole numbers). */
+WN_CHECKED bool wn_npy_as_f64(const struct wn_npy *a, uint64_t i, double *v);
+WN_CHECKED bool wn_npy_as_i64(const struct wn_npy *a, uint64_t i, int64_t *v);
+
+/* A .npy file. Fortran order and big-endian are converted or refused with a sentence. */
+WN_CHECKED bool wn_npy_read(struct wn_npy *a, const char *path, struct wn_err *err);
+WN_CHECKED bool wn_npy_write(const struct wn_npy *a, const char *path, bool overwrite, struct wn_err *err);
+/* The same from and to memory (used by the npz functions, fuzzed). */
+WN_CHECKED bool wn_npy_parse(struct wn_npy *a, const void *bytes, size_t n, struct wn_err *err);
+
+/* An npz in memory: named arrays in file order. */
+struct wn_npz {
+    struct {
+        char *name; /* owned, without ".npy" */
+        struct wn_npy array;
+    } *entry; /* owned */
+    size_t n;
+};
+
+WN_CHECKED bool wn_npz_read(struct wn_npz *z, const char *path, struct wn_err *err);
+void wn_npz_release(struct wn_npz *z);
+/* NULL when absent. */
+const struct wn_npy *wn_npz_find(const struct wn_npz *z, const char *name);
+/* Adds an array, taking its data over (a is emptied). */
+WN_CHECKED bool wn_npz_add(struct wn_npz *z, const char *name, struct wn_npy *a, struct wn_err *err);
+/* Whole or not at all. The bytes depend on the contents only (fixed time stamps), so equal archives are cmp-equal. */
+WN_CHECKED bool wn_npz_write(const struct wn_npz *z, const char *path, bool overwrite, struct wn_err *err);
+
+#endif

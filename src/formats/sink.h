@@ -1,0 +1,64 @@
+/*
+ * A model being written: declare every tensor, then give the bytes in that order, then commit. The two containers stand
+ * behind one interface. Files appear under their final names only when all of them are complete (a folder's index last).
+ *
+ *     struct wn_sink *s = wn_sink_new(WN_CONTAINER_GGUF, out, &options, &err);
+ *     for each tensor: wn_sink_declare(s, name, type, dims, shape, file, &err);
+ *     wn_sink_begin(s, &err);                     sizes and offsets are fixed now; headers are written
+ *     for each tensor, in the order declared: wn_sink_write / wn_sink_copy until its bytes are complete
+ *     wn_sink_commit(s, &err);
+ *     wn_sink_free(s);                            without a commit: what was written is removed
+ *
+ * One thread at a time.
+ */
+#ifndef WN_FORMATS_SINK_H
+#define WN_FORMATS_SINK_H
+
+#include "formats/source.h"
+
+struct wn_sink_options {
+    bool overwrite;
+    bool dry_run; /* nothing touches the disk; begin computes sizes; write and copy are refused */
+    /*
+     * GGUF: metadata of file 1, in this order; records borrowed until begin. split.* keys are the sink's own affair:
+     * those passed in are left where they stand when the output is split (with new values) and dropped when it is not.
+     */
+    const struct wn_gguf_kv *kv;
+    size_t kv_count;
+    uint32_t gguf_version;   /* 0: 3 */
+    uint32_t gguf_alignment; /* 0: 32 */
+    /* Safetensors: "__metadata__" pairs or none. */
+    const char *const *metadata; /* key, value, key, value ...; NULL-terminated; may be NULL */
+    bool write_index;            /* safetensors folder: model.safetensors.index.json (always when there are 2 files or more) */
+};
+
+struct wn_sink;
+
+/*
+ * out   GGUF: the file's path; when more than one file is declared, out must end in -00001-of-NNNNN.gguf, or is a prefix P
+ *       (with or without ".gguf") and the files become P-00001-of-NNNNN.gguf.
+ *       Safetensors: the folder, made if need be; files are model-%05d-of-%06d.safetensors (or model.safetensors for one
+ *       file without index).
+ */
+WN_CHECKED struct wn_sink *wn_sink_new(enum wn_container container, const char *out, const struct wn_sink_options *o,
+                                       struct wn_err *err);
+/* file: 0-based, not falling from one declare to the next. A file number may be skipped: that file has no tensors. */
+WN_CHECKED bool wn_sink_declare(struct wn_sink *s, const char *name, enum wn_type type, uint32_t dims,
+                                const uint64_t *shape, uint32_t file, struct wn_err *err);
+/* Fixes the number of files to at least n (for trailing or only empty ones). */
+void wn_sink_file_count_at_least(struct wn_sink *s, uint32_t n);
+WN_CHECKED bool wn_sink_begin(struct wn_sink *s, struct wn_err *err);
+/* After begin: exact bytes of all files (with headers), of one file, and their final paths. */
+uint64_t wn_sink_total_bytes(const struct wn_sink *s);
+uint32_t wn_sink_file_count(const struct wn_sink *s);
+uint64_t wn_sink_file_bytes(const struct wn_sink *s, uint32_t file);
+const char *wn_sink_file_path(const struct wn_sink *s, uint32_t file);
+/* The next n bytes of the current tensor; more than it has left is WN_ERR_ARG. Padding is the sink's affair. */
+WN_CHECKED bool wn_sink_write(struct wn_sink *s, const void *bytes, size_t n, struct wn_err *err);
+/* The same from a range of a source's tensor, copied by the system where it can, holes kept. */
+WN_CHECKED bool wn_sink_copy(struct wn_sink *s, const struct wn_source *from, const struct wn_tensor *t, uint64_t at,
+                             uint64_t n, struct wn_err *err);
+WN_CHECKED bool wn_sink_commit(struct wn_sink *s, struct wn_err *err);
+void wn_sink_free(struct wn_sink *s);
+
+#endif

@@ -1,0 +1,62 @@
+/*
+ * An open model file or folder, whatever its container: a list of tensors with types, shapes and places, and their bytes.
+ * A GGUF (the first file of a split set names the set), an HF folder of safetensors shards (with or without an index),
+ * or one safetensors file. Nothing here knows a model.
+ *
+ * Nothing read is trusted: counts, lengths, offsets and names are checked against the files' sizes before use. An opened
+ * source is only read, so any number of threads may share it.
+ */
+#ifndef WN_FORMATS_SOURCE_H
+#define WN_FORMATS_SOURCE_H
+
+#include "formats/gguf.h"
+#include "sys/file.h"
+#include "tensor/tensor.h"
+
+enum wn_container { WN_CONTAINER_GGUF, WN_CONTAINER_SAFETENSORS };
+
+struct wn_source_file {
+    struct wn_file file;
+    uint64_t header_bytes; /* where the data section begins */
+    uint64_t tensor_count;
+};
+
+struct wn_source;
+
+/* Opens and checks everything that is not tensor data. NULL on failure. */
+WN_CHECKED struct wn_source *wn_source_open(const char *path, struct wn_err *err);
+void wn_source_close(struct wn_source *s);
+
+const char *wn_source_path(const struct wn_source *s); /* as given to open */
+enum wn_container wn_source_container(const struct wn_source *s);
+/* The folder of a safetensors source (config.json lives there), the folder of the first file of a GGUF. */
+const char *wn_source_folder(const struct wn_source *s);
+
+size_t wn_source_file_count(const struct wn_source *s);
+const struct wn_source_file *wn_source_file_at(const struct wn_source *s, size_t i);
+
+/* Tensors in file order: by file, then by offset within it. */
+size_t wn_source_tensor_count(const struct wn_source *s);
+const struct wn_tensor *wn_source_tensor_at(const struct wn_source *s, size_t i);
+/* NULL when there is none of that name. */
+const struct wn_tensor *wn_source_find(const struct wn_source *s, const char *name);
+
+/* GGUF metadata of the set (file 1's); NULL for safetensors. */
+const struct wn_gguf_meta *wn_source_gguf(const struct wn_source *s);
+
+/* The tensor's bytes in the read-only map; borrowed from the source. NULL when the map fails. Thread-safe. */
+WN_CHECKED const uint8_t *wn_source_view(const struct wn_source *s, const struct wn_tensor *t, struct wn_err *err);
+/* Bytes at .. at + n - 1 of the tensor's data, by a positioned read. */
+WN_CHECKED bool wn_source_read(const struct wn_source *s, const struct wn_tensor *t, uint64_t at, void *dst, size_t n,
+                               struct wn_err *err);
+/* Hints for the pages of a tensor's range. */
+void wn_source_will_need(const struct wn_source *s, const struct wn_tensor *t);
+void wn_source_dont_need(const struct wn_source *s, const struct wn_tensor *t);
+
+/*
+ * SHA-256-free fingerprint of what the headers say (names, types, shapes in order; not the data), as 16 hex digits and NUL:
+ * it ties a saliency archive or a plan to the model it was made from.
+ */
+void wn_source_fingerprint(const struct wn_source *s, char out[17]);
+
+#endif

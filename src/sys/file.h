@@ -1,0 +1,80 @@
+/*
+ * Files: positioned reads, read-only maps, and outputs that appear whole or not at all.
+ *
+ * Offsets are uint64_t. Reads are whole and patient (short reads and EINTR are gone on with). Everything
+ * Linux-only (holes, copy_file_range) stays behind these functions, with a plain road elsewhere.
+ */
+#ifndef WN_SYS_FILE_H
+#define WN_SYS_FILE_H
+
+#include <winnow/error.h>
+
+/* An input file. Read-only, so any number of threads may share it. */
+struct wn_file {
+    char *path; /* owned */
+    int fd;
+    uint64_t bytes;
+    const uint8_t *map; /* owned; NULL until wn_file_map */
+};
+
+/* A regular file (a folder or device is refused, by name). */
+WN_CHECKED bool wn_file_open(struct wn_file *f, const char *path, struct wn_err *err);
+void wn_file_close(struct wn_file *f);
+
+/* Bytes at .. at + n - 1 into dst. A range past the end is WN_ERR_FORMAT, with the figures. */
+WN_CHECKED bool wn_file_read(const struct wn_file *f, uint64_t at, void *dst, size_t n, struct wn_err *err);
+
+/* Maps the whole file read-only (once; a second call does nothing). An empty file maps to a non-NULL nothing. */
+WN_CHECKED bool wn_file_map(struct wn_file *f, struct wn_err *err);
+
+/* Tells the system that a range of the map will be needed soon / will not be needed again. Hints; never fail. */
+void wn_file_will_need(const struct wn_file *f, uint64_t at, uint64_t n);
+void wn_file_dont_need(const struct wn_file *f, uint64_t at, uint64_t n);
+
+/* The whole of a small file as a NUL-terminated string of *n bytes (free). More than limit bytes is refused. */
+WN_CHECKED char *wn_file_slurp(const char *path, uint64_t limit, size_t *n, struct wn_err *err);
+
+/*
+ * An output: written as PATH.part, which must not be taken by a running winnow, and renamed to PATH by commit after
+ * fsync. Until then nothing stands under PATH (or what stood there stays). The struct is the caller's.
+ */
+struct wn_outfile {
+    char *path, *part; /* owned */
+    int fd;
+    uint64_t at; /* next byte of wn_outfile_write */
+};
+
+/* Fails when PATH exists and overwrite is false. A left-over PATH.part is replaced. */
+WN_CHECKED bool wn_outfile_open(struct wn_outfile *o, const char *path, bool overwrite, struct wn_err *err);
+WN_CHECKED bool wn_outfile_write(struct wn_outfile *o, const void *bytes, size_t n, struct wn_err *err);
+/* Overwrites bytes at an offset before o->at, which stays. */
+WN_CHECKED bool wn_outfile_write_at(struct wn_outfile *o, uint64_t at, const void *bytes, size_t n, struct wn_err *err);
+/* n zero bytes; a hole where the file system has them. */
+WN_CHECKED bool wn_outfile_skip(struct wn_outfile *o, uint64_t n, struct wn_err *err);
+/* Appends n bytes of `from` at `at`: holes stay holes, the kernel moves the bytes where it can. */
+WN_CHECKED bool wn_outfile_copy(struct wn_outfile *o, const struct wn_file *from, uint64_t at, uint64_t n,
+                                struct wn_err *err);
+/* fsync, close, rename, fsync of the folder. The struct is released either way. */
+WN_CHECKED bool wn_outfile_commit(struct wn_outfile *o, struct wn_err *err);
+/* Removes the .part and releases; does nothing to a struct that is committed or all zero. */
+void wn_outfile_abandon(struct wn_outfile *o);
+
+/* Whole small output in one call. */
+WN_CHECKED bool wn_file_put(const char *path, const void *bytes, size_t n, bool overwrite, struct wn_err *err);
+
+bool wn_path_exists(const char *path);
+bool wn_path_is_folder(const char *path);
+/* Makes a folder (its parent must exist); an existing folder is fine. */
+WN_CHECKED bool wn_path_make_folder(const char *path, struct wn_err *err);
+/* "folder/name", free it. */
+WN_CHECKED char *wn_path_join(const char *folder, const char *name, struct wn_err *err);
+/* Names in a folder, sorted bytewise, without . and ..; free with wn_names_free. */
+WN_CHECKED bool wn_path_list(const char *folder, char ***names, size_t *n, struct wn_err *err);
+void wn_names_free(char **names, size_t n);
+/* Bytes that a write to this folder's file system may use now. */
+WN_CHECKED bool wn_path_space(const char *folder, uint64_t *free_bytes, struct wn_err *err);
+
+/* For tests: the n-th write-like system call from now (0: the next) and all after it fail with ENOSPC; negative: none. */
+void wn_file_fail_writes_after(long n);
+
+#endif

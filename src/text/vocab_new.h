@@ -1,0 +1,26 @@
+/*
+ * A vocabulary from tokens that are in memory: what the model floor makes of a GGUF's metadata (text knows no formats).
+ */
+#ifndef WN_TEXT_VOCAB_NEW_H
+#define WN_TEXT_VOCAB_NEW_H
+
+#include "base/bytes.h"
+#include <winnow/vocab.h>
+
+enum wn_token_kind { WN_TOKEN_NORMAL, WN_TOKEN_SPECIAL, WN_TOKEN_UNUSED };
+
+/*
+ * tokens [n]: raw bytes (GPT-2 spelled: see wn_gpt2_unspell), kinds [n]. Normal tokens' ids are their merge ranks.
+ * Bytes are copied. A normal token that occurs twice, an empty one, or a missing single byte is an error naming the id.
+ */
+WN_CHECKED struct wn_vocab *wn_vocab_new(const struct wn_bytes *tokens, const enum wn_token_kind *kinds, uint32_t n,
+                                         struct wn_err *err);
+
+/* From the bytes of the two files, for tests and fuzzing. config may be NULL: no special tokens. */
+WN_CHECKED struct wn_vocab *wn_vocab_parse(const char *tiktoken, size_t tiktoken_n, const char *config, size_t config_n,
+                                           struct wn_err *err);
+
+/* GPT-2's spelling of bytes as printable characters, undone: out has room for n bytes; false when s has another character. */
+WN_CHECKED bool wn_gpt2_unspell(struct wn_bytes s, char *out, size_t *out_n);
+
+#endif
