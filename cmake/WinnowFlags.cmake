@@ -20,8 +20,9 @@ if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
 elseif(APPLE)
     target_compile_definitions(wn_flags INTERFACE _DARWIN_C_SOURCE)
 endif()
-target_include_directories(wn_flags INTERFACE
-    ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include ${CMAKE_BINARY_DIR}/include)
+target_include_directories(wn_flags INTERFACE ${CMAKE_SOURCE_DIR}/include)
+# -iquote: "sys/file.h" is ours, <sys/file.h> stays the system's
+target_compile_options(wn_flags INTERFACE -iquote${CMAKE_SOURCE_DIR}/src)
 target_link_libraries(wn_flags INTERFACE Threads::Threads m)
 if(WINNOW_WERROR)
     target_compile_options(wn_flags INTERFACE -Werror)

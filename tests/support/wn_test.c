@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define RING 16
+#define RING      16
 #define PATH_ROOM 4096
 
 static char ring[RING][PATH_ROOM];

@@ -1,0 +1,296 @@
+/*
+ * Outputs that appear whole or not at all: everything goes to PATH.part, which commit makes durable and renames.
+ *
+ * The .part is locked while it is written, so two winnows cannot write one output; a .part without a lock is what a killed
+ * run left, and is started anew. Writes are positioned; a run of zeros that is skipped becomes a hole.
+ */
+#include "sys/file.h"
+#include "base/alloc.h"
+#include "base/checked.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define IO_MAX     ((size_t)1 << 30)
+#define COPY_CHUNK ((size_t)4 << 20)
+
+static atomic_long writes_left = -1;
+
+void wn_file_fail_writes_after(long n)
+{
+    atomic_store(&writes_left, n);
+}
+
+/* Asked before every call that could run out of space; a test makes it say no. */
+static bool refused(void)
+{
+    long left = atomic_load_explicit(&writes_left, memory_order_relaxed);
+
+    if (left < 0)
+        return false;
+    if (left > 0) {
+        atomic_store(&writes_left, left - 1);
+        return false;
+    }
+    errno = ENOSPC;
+    return true;
+}
+
+static bool fail_write(const struct wn_outfile *o, uint64_t at, struct wn_err *err)
+{
+    return wn_fail(err, WN_ERR_IO, "'%s': write at %" PRIu64 ": %s", o->part, at, strerror(errno));
+}
+
+static bool put(const struct wn_outfile *o, uint64_t at, const void *bytes, size_t n, struct wn_err *err)
+{
+    const char *p = bytes;
+
+    while (n > 0) {
+        ssize_t got = refused() ? -1 : pwrite(o->fd, p, wn_min_size(n, IO_MAX), (off_t)at);
+
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return fail_write(o, at, err);
+        p += got;
+        at += (uint64_t)got;
+        n -= (size_t)got;
+    }
+    return true;
+}
+
+/* True when the locked descriptor is still the file that stands under the name (another run may have renamed it). */
+static bool still_there(int fd, const char *path)
+{
+    struct stat a, b;
+
+    return fstat(fd, &a) == 0 && stat(path, &b) == 0 && a.st_ino == b.st_ino && a.st_dev == b.st_dev;
+}
+
+static bool open_part(struct wn_outfile *o, struct wn_err *err)
+{
+    for (int tries = 0; tries < 100; tries++) {
+        o->fd = open(o->part, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+        if (o->fd < 0)
+            return wn_fail(err, WN_ERR_IO, "'%s': %s", o->part, strerror(errno));
+        if (flock(o->fd, LOCK_EX | LOCK_NB) != 0) {
+            if (errno == EWOULDBLOCK)
+                return wn_fail(err, WN_ERR_IO, "'%s' is being written by another process", o->part);
+            if (errno != ENOTSUP && errno != ENOLCK && errno != ENOSYS)
+                return wn_fail(err, WN_ERR_IO, "'%s': %s", o->part, strerror(errno));
+        }
+        if (still_there(o->fd, o->part)) {
+            if (refused() || ftruncate(o->fd, 0) != 0)
+                return fail_write(o, 0, err);
+            return true;
+        }
+        (void)close(o->fd);
+        o->fd = -1;
+    }
+    return wn_fail(err, WN_ERR_IO, "'%s' comes and goes: another process writes it", o->part);
+}
+
+/* Leaves no memory behind; the .part only goes when it is ours. */
+static void drop(struct wn_outfile *o, bool remove_part)
+{
+    if (o->part && o->fd >= 0) {
+        if (remove_part)
+            (void)unlink(o->part);
+        (void)close(o->fd);
+    }
+    free(o->path);
+    free(o->part);
+    *o = (struct wn_outfile){.fd = -1};
+}
+
+bool wn_outfile_open(struct wn_outfile *o, const char *path, bool overwrite, struct wn_err *err)
+{
+    *o = (struct wn_outfile){.fd = -1};
+    if (!overwrite && wn_path_exists(path))
+        return wn_fail(err, WN_ERR_ARG, "'%s' exists already", path);
+    if (wn_path_is_folder(path))
+        return wn_fail(err, WN_ERR_ARG, "'%s' is a folder, not a file", path);
+    o->path = wn_strdup(path, err);
+    o->part = wn_asprintf(err, "%s.part", path);
+    if (o->path && o->part && open_part(o, err))
+        return true;
+    drop(o, false);
+    return false;
+}
+
+bool wn_outfile_write(struct wn_outfile *o, const void *bytes, size_t n, struct wn_err *err)
+{
+    if (!put(o, o->at, bytes, n, err))
+        return false;
+    o->at += n;
+    return true;
+}
+
+bool wn_outfile_write_at(struct wn_outfile *o, uint64_t at, const void *bytes, size_t n, struct wn_err *err)
+{
+    if (!wn_span_fits(at, n, o->at))
+        return wn_fail(err, WN_ERR_ARG, "'%s': %zu bytes at %" PRIu64 " were not written yet", o->part, n, at);
+    return put(o, at, bytes, n, err);
+}
+
+bool wn_outfile_skip(struct wn_outfile *o, uint64_t n, struct wn_err *err)
+{
+    if (!wn_add_u64(o->at, n, &o->at) || o->at > INT64_MAX)
+        return wn_fail(err, WN_ERR_ARG, "'%s': larger than a file can be", o->part);
+    return true;
+}
+
+/* The plain road: through a buffer of our own. */
+static bool copy_through_buffer(struct wn_outfile *o, const struct wn_file *from, uint64_t at, uint64_t n,
+                                struct wn_err *err)
+{
+    size_t room = (size_t)wn_min_u64(n, COPY_CHUNK);
+    char *buffer = wn_alloc(room ? room : 1, 1, err);
+    bool ok = buffer != NULL;
+
+    while (ok && n > 0) {
+        size_t piece = (size_t)wn_min_u64(n, room);
+
+        ok = wn_file_read(from, at, buffer, piece, err) && wn_outfile_write(o, buffer, piece, err);
+        at += piece;
+        n -= piece;
+    }
+    free(buffer);
+    return ok;
+}
+
+#if defined(__linux__)
+/* Lets the kernel move the bytes (a reflink where the file system has them); *moved of them before it would not. */
+static bool copy_by_kernel(struct wn_outfile *o, const struct wn_file *from, uint64_t at, uint64_t n, uint64_t *moved,
+                           struct wn_err *err)
+{
+    *moved = 0;
+    while (*moved < n) {
+        off_t in = (off_t)(at + *moved), out = (off_t)o->at;
+        ssize_t got =
+            refused() ? -1 : copy_file_range(from->fd, &in, o->fd, &out, (size_t)wn_min_u64(n - *moved, IO_MAX), 0);
+
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0 && (errno == ENOSPC || errno == EIO || errno == EDQUOT || errno == EFBIG))
+            return fail_write(o, o->at, err);
+        if (got <= 0)
+            return true; /* another kind of file system, or an old kernel: the rest goes the plain road */
+        o->at += (uint64_t)got;
+        *moved += (uint64_t)got;
+    }
+    return true;
+}
+
+static bool copy_data(struct wn_outfile *o, const struct wn_file *from, uint64_t at, uint64_t n, struct wn_err *err)
+{
+    uint64_t moved;
+
+    if (!copy_by_kernel(o, from, at, n, &moved, err))
+        return false;
+    return copy_through_buffer(o, from, at + moved, n - moved, err);
+}
+
+bool wn_outfile_copy(struct wn_outfile *o, const struct wn_file *from, uint64_t at, uint64_t n, struct wn_err *err)
+{
+    uint64_t end = at + n;
+
+    if (!wn_span_fits(at, n, from->bytes))
+        return wn_fail(err, WN_ERR_FORMAT, "'%s': %" PRIu64 " bytes at %" PRIu64 " run past its end (%" PRIu64 ")",
+                       from->path, n, at, from->bytes);
+    while (at < end) {
+        off_t data = lseek(from->fd, (off_t)at, SEEK_DATA), hole;
+
+        if (data < 0 && errno != ENXIO)
+            return copy_data(o, from, at, end - at, err); /* no holes on this file system */
+        if (data < 0 || (uint64_t)data > end)
+            data = (off_t)end; /* a hole up to the end */
+        if (!wn_outfile_skip(o, (uint64_t)data - at, err))
+            return false;
+        at = (uint64_t)data;
+        if (at == end)
+            break;
+        hole = lseek(from->fd, (off_t)at, SEEK_HOLE);
+        if (hole < 0 || (uint64_t)hole > end)
+            hole = (off_t)end;
+        if (!copy_data(o, from, at, (uint64_t)hole - at, err))
+            return false;
+        at = (uint64_t)hole;
+    }
+    return true;
+}
+#else
+bool wn_outfile_copy(struct wn_outfile *o, const struct wn_file *from, uint64_t at, uint64_t n, struct wn_err *err)
+{
+    return copy_through_buffer(o, from, at, n, err);
+}
+#endif
+
+static bool sync_folder_of(const char *path, struct wn_err *err)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? wn_strndup(path, slash == path ? 1 : (size_t)(slash - path), err) : wn_strdup(".", err);
+    bool ok = true;
+    int fd;
+
+    if (!folder)
+        return false;
+    fd = open(folder, O_RDONLY | O_CLOEXEC);
+    /* some file systems cannot sync a folder (EINVAL); the rename itself has worked then */
+    if (fd < 0 || (fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP))
+        ok = wn_fail(err, WN_ERR_IO, "'%s': %s", folder, strerror(errno));
+    if (fd >= 0)
+        (void)close(fd);
+    free(folder);
+    return ok;
+}
+
+/* Everything up to the rename: the length (a hole at the end is only made by this) and the bytes. */
+static bool make_durable(const struct wn_outfile *o, struct wn_err *err)
+{
+    if (refused() || ftruncate(o->fd, (off_t)o->at) != 0)
+        return fail_write(o, o->at, err);
+    if (refused() || fsync(o->fd) != 0)
+        return fail_write(o, o->at, err);
+    return true;
+}
+
+bool wn_outfile_commit(struct wn_outfile *o, struct wn_err *err)
+{
+    bool ok = make_durable(o, err);
+
+    if (ok && (refused() || rename(o->part, o->path) != 0))
+        ok = wn_fail(err, WN_ERR_IO, "'%s': %s", o->path, strerror(errno));
+    if (ok && !sync_folder_of(o->path, err)) {
+        drop(o, false);
+        return false;
+    }
+    drop(o, !ok);
+    return ok;
+}
+
+void wn_outfile_abandon(struct wn_outfile *o)
+{
+    if (o->path)
+        drop(o, true);
+}
+
+bool wn_file_put(const char *path, const void *bytes, size_t n, bool overwrite, struct wn_err *err)
+{
+    struct wn_outfile o;
+
+    if (!wn_outfile_open(&o, path, overwrite, err))
+        return false;
+    if (wn_outfile_write(&o, bytes, n, err))
+        return wn_outfile_commit(&o, err);
+    wn_outfile_abandon(&o);
+    return false;
+}
