@@ -1,0 +1,152 @@
+/* See saliency.h: making, adding up and naming an archive. saliency_npz.c moves it to and from a file. */
+#include "jobs/saliency.h"
+#include "base/alloc.h"
+#include "sys/file.h"
+
+#include <inttypes.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HASH_STEP ((size_t)1 << 20)
+
+static bool take_labels(struct wn_saliency *s, const char *const *labels, struct wn_err *err)
+{
+    s->source = wn_alloc(s->source_count, sizeof(*s->source), err);
+    if (!s->source)
+        return false;
+    for (uint32_t i = 0; i < s->source_count; i++) {
+        if (!*labels[i])
+            return wn_fail(err, WN_ERR_ARG, "source %" PRIu32 " has an empty label", i);
+        for (uint32_t k = 0; k < i; k++)
+            if (strcmp(labels[i], labels[k]) == 0)
+                return wn_fail(err, WN_ERR_ARG, "source label '%s' stands twice", labels[i]);
+        s->source[i] = wn_strdup(labels[i], err);
+        if (!s->source[i])
+            return false;
+    }
+    return true;
+}
+
+static bool take_layers(struct wn_saliency *s, const uint32_t *layer_experts, struct wn_err *err)
+{
+    s->layer_experts = wn_alloc(s->layer_count, sizeof(*s->layer_experts), err);
+    if (!s->layer_experts)
+        return false;
+    for (uint32_t l = 0; l < s->layer_count; l++) {
+        s->layer_experts[l] = layer_experts[l];
+        if (layer_experts[l] > s->expert_count)
+            s->expert_count = layer_experts[l];
+    }
+    if (s->expert_count == 0)
+        return wn_fail(err, WN_ERR_ARG, "none of the %" PRIu32 " layers has experts", s->layer_count);
+    return true;
+}
+
+static bool take_sums(struct wn_saliency *s, struct wn_err *err)
+{
+    size_t all = (size_t)s->layer_count * s->expert_count, each = s->source_count * all;
+
+    return (s->source_tokens = wn_alloc(s->source_count, sizeof(*s->source_tokens), err)) &&
+           (s->saliency = wn_alloc(all, sizeof(double), err)) && (s->counts = wn_alloc(all, sizeof(uint64_t), err)) &&
+           (s->source_saliency = wn_alloc(each, sizeof(double), err)) &&
+           (s->source_counts = wn_alloc(each, sizeof(uint64_t), err)) &&
+           (s->sum_gate = wn_alloc(each, sizeof(double), err)) && (s->sum_norm = wn_alloc(each, sizeof(double), err)) &&
+           (s->sum_sq = wn_alloc(each, sizeof(double), err)) && (s->max_norm = wn_alloc(each, sizeof(double), err)) &&
+           (s->half_saliency = wn_alloc(2 * all, sizeof(double), err)) &&
+           (s->latent_size == 0 ||
+            (s->act_mag = wn_alloc((size_t)s->layer_count * s->latent_size, sizeof(double), err))) &&
+           (s->act_n = wn_alloc(s->layer_count, sizeof(uint64_t), err));
+}
+
+bool wn_saliency_init(struct wn_saliency *s, uint32_t layer_count, const uint32_t *layer_experts, uint32_t top_k,
+                      uint32_t latent_size, uint32_t source_count, const char *const *labels, struct wn_err *err)
+{
+    *s = (struct wn_saliency){
+        .layer_count = layer_count, .top_k = top_k, .latent_size = latent_size, .source_count = source_count};
+    if (take_layers(s, layer_experts, err) && take_labels(s, labels, err) && take_sums(s, err))
+        return true;
+    wn_saliency_release(s);
+    return false;
+}
+
+void wn_saliency_release(struct wn_saliency *s)
+{
+    for (uint32_t i = 0; s->source && i < s->source_count; i++)
+        free(s->source[i]);
+    free(s->source);
+    free(s->layer_experts);
+    free(s->source_tokens);
+    free(s->saliency);
+    free(s->counts);
+    free(s->source_saliency);
+    free(s->source_counts);
+    free(s->sum_gate);
+    free(s->sum_norm);
+    free(s->sum_sq);
+    free(s->max_norm);
+    free(s->act_mag);
+    free(s->act_n);
+    free(s->half_saliency);
+    *s = (struct wn_saliency){0};
+}
+
+void wn_saliency_add_up(struct wn_saliency *s)
+{
+    size_t all = (size_t)s->layer_count * s->expert_count;
+
+    memset(s->saliency, 0, all * sizeof(*s->saliency));
+    memset(s->counts, 0, all * sizeof(*s->counts));
+    s->token_count = 0;
+    for (uint32_t i = 0; i < s->source_count; i++) {
+        const double *sum = s->source_saliency + i * all;
+        const uint64_t *count = s->source_counts + i * all;
+
+        for (size_t k = 0; k < all; k++) {
+            s->saliency[k] += sum[k];
+            s->counts[k] += count[k];
+        }
+        s->token_count += s->source_tokens[i];
+    }
+}
+
+static bool hash_file(EVP_MD_CTX *ctx, const struct wn_file *f, uint8_t *buffer, unsigned char digest[EVP_MAX_MD_SIZE],
+                      struct wn_err *err)
+{
+    bool ok = EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) == 1;
+
+    for (uint64_t at = 0; ok && at < f->bytes; at += HASH_STEP) {
+        size_t n = f->bytes - at < HASH_STEP ? (size_t)(f->bytes - at) : HASH_STEP;
+
+        if (!wn_file_read(f, at, buffer, n, err))
+            return false;
+        ok = EVP_DigestUpdate(ctx, buffer, n) == 1;
+    }
+    if (ok && EVP_DigestFinal_ex(ctx, digest, NULL) == 1)
+        return true;
+    return wn_fail(err, WN_ERR_NOMEM, "'%s': the SHA-256 of the crypto library failed", f->path);
+}
+
+bool wn_saliency_fingerprint(const char *path, char out[17], struct wn_err *err)
+{
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    struct wn_file f;
+    uint8_t *buffer = NULL;
+    EVP_MD_CTX *ctx;
+    bool ok = false;
+
+    if (!wn_file_open(&f, path, err))
+        return false;
+    ctx = EVP_MD_CTX_new();
+    if (!ctx)
+        wn_fail(err, WN_ERR_NOMEM, "out of memory for a hash");
+    else if ((buffer = wn_alloc(HASH_STEP, 1, err)))
+        ok = hash_file(ctx, &f, buffer, digest, err);
+    for (int i = 0; ok && i < 8; i++)
+        (void)snprintf(out + 2 * i, 3, "%02x", digest[i]);
+    free(buffer);
+    EVP_MD_CTX_free(ctx);
+    wn_file_close(&f);
+    return ok;
+}
