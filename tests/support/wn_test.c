@@ -31,12 +31,11 @@ const char *wn_test_data(const char *name)
 {
     const char *shared = getenv("WINNOW_SHARED");
     char *path = next_path();
-    const char *plain = strncmp(name, "models/", 7) == 0 ? name + 7 : name;
 
     snprintf(path, PATH_ROOM, "%s/tests/data/%s", WN_TEST_SOURCE_DIR, name);
     if (exists(path))
         return path;
-    snprintf(path, PATH_ROOM, "%s/data/%s", WN_TEST_SOURCE_DIR, plain);
+    snprintf(path, PATH_ROOM, "%s/data/%s", WN_TEST_SOURCE_DIR, name);
     if (exists(path))
         return path;
     if (shared)
