@@ -55,8 +55,8 @@ struct wn_kernels {
 
     /* Element-wise; y may be x. */
     void (*exp)(const float *x, float *y, size_t n);
-    void (*sigmoid)(const float *x, float *y, size_t n); /* 1 / (1 + exp(-x)) */
-    void (*silu)(const float *x, float *y, size_t n);    /* x * sigmoid(x) */
+    void (*sigmoid)(const float *x, float *y, size_t n);  /* 1 / (1 + exp(-x)) */
+    void (*silu)(const float *x, float *y, size_t n);     /* x * sigmoid(x) */
     void (*softplus)(const float *x, float *y, size_t n); /* log(1 + exp(x)); x where x > 20 */
     /* y = beta * tanh(g / beta) * sigmoid(g) * linear_beta * tanh(u / linear_beta); linear_beta 0: times u. (SiTU) */
     void (*situ)(const float *g, const float *u, float beta, float linear_beta, float *y, size_t n);
@@ -92,8 +92,8 @@ WN_CHECKED const struct wn_kernels *wn_kernels_get(struct wn_err *err);
  * y[t * y_stride + r - first] = row r of m . (x + t * x_stride), for rows first .. first + n - 1 and t < tokens. Each row of m is read
  * once. scratch: m->cols floats. The same bits for any cut of rows or tokens.
  */
-void wn_matrix_mul_rows(const struct wn_kernels *k, const struct wn_matrix *m, uint64_t first, uint64_t n, const float *x,
-                        size_t x_stride, size_t tokens, float *y, size_t y_stride, float *scratch);
+void wn_matrix_mul_rows(const struct wn_kernels *k, const struct wn_matrix *m, uint64_t first, uint64_t n,
+                        const float *x, size_t x_stride, size_t tokens, float *y, size_t y_stride, float *scratch);
 
 /* Single values by the same polynomials as the table's. */
 float wn_expf(float x);
