@@ -125,11 +125,14 @@ static float largest(const float *x, int n)
 {
     float max = 0;
 
-    for (int i = 0; i < n; i++)
-        if (!(fabsf(x[i]) <= max))
-            max = fabsf(x[i]);
-        else if (max != max)
-            break;
+    for (int i = 0; i < n; i++) {
+        float size = fabsf(x[i]);
+
+        if (size != size)
+            return size;
+        if (size > max)
+            max = size;
+    }
     return max;
 }
 
