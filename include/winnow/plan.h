@@ -19,11 +19,16 @@ struct wn_plan {
     struct wn_plan_layer *layers; /* by rising layer; owned */
     /* The "winnow" part; empty strings and zeros in plans by others. */
     char criterion[16];
+    char weights[256]; /* "code=2,en=1"; empty: all sources as they were counted */
+    double kept;       /* share of the criterion that stays, 0..1 */
     char saliency_fingerprint[17], model_fingerprint[17];
 };
 
 WN_API void wn_plan_release(struct wn_plan *p);
-/* Refuses: ids out of range or twice, fewer than top_k kept, "bits" other than the source's, contradictions; by name and number. */
+/*
+ * Refuses: ids out of range or twice, fewer than top_k kept, "bits" other than the source's, contradictions; by name and number.
+ * On failure *p is all zero.
+ */
 WN_API WN_CHECKED bool wn_plan_read(struct wn_plan *p, const char *path, struct wn_err *err);
 WN_API WN_CHECKED bool wn_plan_parse(struct wn_plan *p, const char *json, size_t n, struct wn_err *err);
 WN_API WN_CHECKED bool wn_plan_write(const struct wn_plan *p, const char *path, bool overwrite, struct wn_err *err);
@@ -43,23 +48,32 @@ struct wn_plan_options {
     uint32_t keep;          /* experts per layer; 0: from keep_share */
     double keep_share;      /* 0..1 of num_experts, rounded to nearest; used when keep is 0 */
     const char *criterion;  /* "reap" (default) or "count" */
-    const struct wn_source_weight *weights; /* NULL: all sources as they were counted */
+    /*
+     * NULL: all sources as they were counted. Otherwise each source's mean per token of its own, times its weight; a source
+     * that is not named weighs nothing.
+     */
+    const struct wn_source_weight *weights;
     size_t weight_count;
-    uint32_t min_experts;   /* 0: 4 x top-k, or top-k where the model has fewer experts than that */
+    uint32_t min_experts;   /* 0: 4 x top-k, or top-k where the model has no more experts than that */
 };
 
-/* Shares of saliency (or counts) kept, 0..1, for the report; [source][layer] row-major and totals. */
+/*
+ * Shares of saliency (criterion "count": of counts) that stay, 0..1. Where there was nothing to lose the share is 1. Layers are
+ * those of the plan, in its order; source_count is 0 for archives that have no sums per source. Arrays are owned.
+ */
 struct wn_plan_kept {
     size_t source_count, layer_count;
-    char **source;         /* labels, owned */
-    double *kept_source;   /* [source], over all layers */
-    double *kept_layer;    /* [layer], all sources */
-    double kept;           /* overall */
-    double *overlap;       /* [source][source]: share of the top experts (as many as kept) two sources have in common, mean over layers */
-    double chance;         /* the overlap that chance would give: keep / num_experts */
+    char **source;             /* labels */
+    double *kept_source_layer; /* [source][layer] */
+    double *kept_source;       /* [source], over all layers */
+    double *kept_layer;        /* [layer], all sources as they were counted */
+    double kept;               /* overall */
+    double *overlap;           /* [source][source]: share of the top experts (as many as kept) in common, mean over layers */
+    double chance;             /* the overlap that chance would give: kept / experts, mean over layers */
 };
 WN_API void wn_plan_kept_release(struct wn_plan_kept *k);
 
+/* kept may be NULL. On failure both are all zero. */
 WN_API WN_CHECKED bool wn_plan_make(const char *saliency_path, const struct wn_plan_options *o, struct wn_plan *p,
                                     struct wn_plan_kept *kept, struct wn_err *err);
 /* The same figures for a plan that exists. */

@@ -1,0 +1,123 @@
+/*
+ * A plan in memory, and how it is written. plan_parse.c reads, plan_make.c chooses experts, plan_measure.c says what a plan
+ * keeps.
+ */
+#include <winnow/plan.h>
+
+#include "base/alloc.h"
+#include "base/bytes.h"
+#include "sys/file.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+
+void wn_plan_release(struct wn_plan *p)
+{
+    for (uint32_t i = 0; p->layers && i < p->layer_count; i++)
+        free(p->layers[i].keep);
+    free(p->layers);
+    *p = (struct wn_plan){0};
+}
+
+const struct wn_plan_layer *wn_plan_find(const struct wn_plan *p, uint32_t layer)
+{
+    uint32_t low = 0, high = p->layer_count;
+
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+
+        if (p->layers[mid].layer == layer)
+            return &p->layers[mid];
+        if (p->layers[mid].layer < layer)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return NULL;
+}
+
+bool wn_plan_is_uniform(const struct wn_plan *p)
+{
+    for (uint32_t i = 1; i < p->layer_count; i++)
+        if (p->layers[i].keep_count != p->layers[0].keep_count)
+            return false;
+    return true;
+}
+
+/* text as a JSON string, quotes and all. */
+static bool add_string(struct wn_buf *b, const char *text, struct wn_err *err)
+{
+    json_t *s = json_string(text);
+    char *quoted = s ? json_dumps(s, JSON_ENCODE_ANY) : NULL;
+    bool ok = quoted ? wn_buf_add(b, quoted, strlen(quoted), err)
+                     : wn_fail(err, WN_ERR_ARG, "the plan's text '%s' is not UTF-8", text);
+
+    free(quoted);
+    json_decref(s);
+    return ok;
+}
+
+static bool add_pair(struct wn_buf *b, const char *before, const char *key, const char *text, struct wn_err *err)
+{
+    return wn_buf_printf(b, err, "%s\"%s\": ", before, key) && add_string(b, text, err);
+}
+
+/* One line a layer: a plan can be read, and compared with diff. */
+static bool add_layer(struct wn_buf *b, const struct wn_plan_layer *l, bool last, struct wn_err *err)
+{
+    if (!wn_buf_printf(b, err, "  \"%" PRIu32 "\": {\"keep\": [", l->layer))
+        return false;
+    for (uint32_t i = 0; i < l->keep_count; i++)
+        if (!wn_buf_printf(b, err, "%s%" PRIu32, i ? ", " : "", l->keep[i]))
+            return false;
+    return wn_buf_printf(b, err, "], \"bits\": {\"all\": \"mxfp4\"}}%s\n", last ? "" : ",");
+}
+
+/* The part that only winnow writes, in which only what is known appears. */
+static bool add_own(struct wn_buf *b, const struct wn_plan *p, struct wn_err *err)
+{
+    const struct {
+        const char *key, *text;
+    } own[] = {{"criterion", p->criterion},
+               {"weights", p->weights},
+               {"saliency", p->saliency_fingerprint},
+               {"model", p->model_fingerprint}};
+    bool any = false;
+
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+        if (!*own[i].text)
+            continue;
+        if (!add_pair(b, any ? ", " : ",\n \"winnow\": {", own[i].key, own[i].text, err))
+            return false;
+        any = true;
+    }
+    if (!any)
+        return true;
+    if (p->kept > 0 && !wn_buf_printf(b, err, ", \"kept\": %.9f", p->kept))
+        return false;
+    return wn_buf_add(b, "}", 1, err);
+}
+
+static bool add_plan(struct wn_buf *b, const struct wn_plan *p, struct wn_err *err)
+{
+    if (!add_pair(b, "{\n ", "mode", p->mode, err) ||
+        !wn_buf_printf(b, err,
+                       ",\n \"top_k\": %" PRIu32 ",\n \"num_experts\": %" PRIu32 ",\n \"min_experts\": %" PRIu32,
+                       p->top_k, p->num_experts, p->min_experts) ||
+        !wn_buf_printf(b, err, ",\n \"layers\": {\n"))
+        return false;
+    for (uint32_t i = 0; i < p->layer_count; i++)
+        if (!add_layer(b, &p->layers[i], i + 1 == p->layer_count, err))
+            return false;
+    return wn_buf_add(b, " }", 2, err) && add_own(b, p, err) && wn_buf_add(b, "\n}\n", 3, err);
+}
+
+bool wn_plan_write(const struct wn_plan *p, const char *path, bool overwrite, struct wn_err *err)
+{
+    struct wn_buf b = {0};
+    bool ok = add_plan(&b, p, err) && wn_file_put(path, b.at, b.n, overwrite, err);
+
+    wn_buf_release(&b);
+    return ok;
+}

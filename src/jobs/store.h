@@ -1,0 +1,71 @@
+/*
+ * The work folder of a calibration: the activations of all tokens between two layers, and what finished layers gave.
+ *
+ *     lock           held while a run works here
+ *     state.json     what the run is made of: model, corpus, settings
+ *     stream-LLL     the running stream as it enters layer LLL, f32 [token][hidden]; complete when it has its name
+ *     layer-LLL      the record of a finished layer
+ *
+ * A layer is finished when its record is there: it is put in place (whole, durable) only after the stream that leaves the
+ * layer. So whenever a run is killed, the next one goes on behind the last record and nothing is computed twice. A stream
+ * that a layer banks (AttnRes) is that layer's bank for all later ones, so it is kept, and no bank is written twice;
+ * the others go as soon as the next one and the record are in place.
+ *
+ * One thread at a time.
+ */
+#ifndef WN_JOBS_STORE_H
+#define WN_JOBS_STORE_H
+
+#include "base/bytes.h"
+#include "sys/file.h"
+
+/* One thing that must not change between a run and the one that takes it up. */
+struct wn_store_fact {
+    const char *what; /* "model": a word for a person, and a key in state.json */
+    char value[64];
+};
+
+struct wn_store {
+    char *folder; /* owned, like all pointers here */
+    int lock_fd;
+    uint64_t token_bytes, tokens; /* a stream's shape */
+    struct wn_file *stream;       /* [stream_count] open for reading: the entering stream's banks, then itself */
+    size_t stream_count;
+    struct wn_outfile out; /* the leaving stream */
+};
+
+/*
+ * Makes the folder, or takes it up: refuses when another run holds it, or when what is in it was made with other facts
+ * (the first that differs is named). fresh: what is in it is thrown away. Files of other names are never touched.
+ */
+WN_CHECKED bool wn_store_open(struct wn_store *s, const char *folder, const struct wn_store_fact *facts, size_t n,
+                              bool fresh, struct wn_err *err);
+/* Closes what is open and keeps the folder. Does nothing to a struct that is all zero. */
+void wn_store_close(struct wn_store *s);
+/* Removes winnow's files and the folder (if nothing else is in it), and closes. */
+void wn_store_remove(struct wn_store *s);
+
+/* The shape of all streams; to be called before any is touched. */
+void wn_store_shape(struct wn_store *s, uint64_t tokens, uint64_t token_bytes);
+
+bool wn_store_has_stream(const struct wn_store *s, uint32_t layer);
+bool wn_store_has_record(const struct wn_store *s, uint32_t layer);
+
+/* Opens streams [n] (numbers of layers) for reading, in that order. A wrong size is refused. */
+WN_CHECKED bool wn_store_open_streams(struct wn_store *s, const uint32_t *layers, size_t n, struct wn_err *err);
+void wn_store_close_streams(struct wn_store *s);
+/* Tokens first .. first + n - 1 of the i-th open stream. */
+WN_CHECKED bool wn_store_read(const struct wn_store *s, size_t i, uint64_t first, size_t n, float *dst,
+                              struct wn_err *err);
+
+/* Writes the stream that enters `layer`, from its first token to its last, then commits it. */
+WN_CHECKED bool wn_store_begin_stream(struct wn_store *s, uint32_t layer, struct wn_err *err);
+WN_CHECKED bool wn_store_write(struct wn_store *s, size_t n, const float *src, struct wn_err *err);
+WN_CHECKED bool wn_store_commit_stream(struct wn_store *s, struct wn_err *err);
+void wn_store_drop_stream(struct wn_store *s, uint32_t layer);
+
+/* A finished layer's record, with a checksum behind it. read: a new string of exactly n bytes. */
+WN_CHECKED bool wn_store_put_record(struct wn_store *s, uint32_t layer, struct wn_bytes record, struct wn_err *err);
+WN_CHECKED char *wn_store_get_record(const struct wn_store *s, uint32_t layer, size_t n, struct wn_err *err);
+
+#endif

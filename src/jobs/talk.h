@@ -1,0 +1,26 @@
+/*
+ * What a long job says on its way. Nobody listening (job NULL, or its functions NULL) is fine.
+ */
+#ifndef WN_JOBS_TALK_H
+#define WN_JOBS_TALK_H
+
+#include <winnow/job.h>
+
+/* Reports progress. False, WN_ERR_CANCELED, when the listener asked to stop. phase is copied by nobody. */
+WN_CHECKED static inline bool wn_job_progress(const struct wn_job *job, const char *phase, uint64_t done,
+                                              uint64_t total, const char *unit, struct wn_err *err)
+{
+    struct wn_progress p = {phase, done, total, unit};
+
+    if (!job || !job->progress || job->progress(job->arg, &p))
+        return true;
+    return wn_fail(err, WN_ERR_CANCELED, "stopped on request (%s)", phase);
+}
+
+static inline void wn_job_note(const struct wn_job *job, const char *line)
+{
+    if (job && job->note)
+        job->note(job->arg, line);
+}
+
+#endif
