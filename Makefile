@@ -1,0 +1,65 @@
+# Two commands do everything on a fresh Debian 12: `make demo` and `make test`. Each installs what it needs (as root, or with
+# sudo), builds, and runs. The build itself is CMake's; see docs/hacking.md for the presets.
+
+PACKAGES = gcc cmake ninja-build pkg-config libc6-dev libjansson-dev libpcre2-dev libzip-dev libssl-dev libpopt-dev libcmocka-dev
+BUILD = build/release
+
+.PHONY: all build test demo deps install check-all asan tsan clang-test aarch64 old-cpu macos fuzz lint sparse clean
+
+all: build
+
+# Asks the package system first: on a machine that has all, nothing needs root or a network. Elsewhere than on Debian the
+# packages are the user's affair (README).
+deps:
+	@tools/install-packages.sh $(PACKAGES)
+
+build: deps
+	@cmake --preset release > $(BUILD)-configure.log 2>&1 || { cat $(BUILD)-configure.log; exit 1; }
+	@cmake --build --preset release
+
+$(BUILD): ; @mkdir -p $@
+build: | $(BUILD)
+
+test: build
+	ctest --preset release
+
+demo: build
+	@WINNOW=$(BUILD)/cli/winnow WINNOW_DATA=data tools/demo.sh
+
+install: build
+	cmake --install $(BUILD)
+
+# ---- longer suites, each a target of its own; .ci/run calls them ----
+
+# every test again under ASan and UBSan, and the pool, kernels and engine under TSan
+asan: deps
+	cmake --preset asan && cmake --build --preset asan && ctest --preset asan
+tsan: deps
+	cmake --preset tsan && cmake --build --preset tsan && ctest --preset tsan -R 'sys/|kernels/|engine/|graph/test_bits'
+clang-test: deps
+	@tools/install-packages.sh clang
+	cmake --preset clang && cmake --build --preset clang && ctest --preset clang
+
+# NEON: cross-compiled, tests under qemu
+aarch64:
+	@tools/install-arm64.sh
+	cmake --preset aarch64 && cmake --build --preset aarch64
+	ctest --preset aarch64 -R 'base/|kernels/|quant/|graph/test_golden'
+
+# the library's sources for Apple silicon; compiled, not run
+macos:
+	tools/check-macos.sh
+
+fuzz: deps
+	@tools/install-packages.sh clang libclang-rt-14-dev
+	cmake --preset fuzz && cmake --build --preset fuzz
+	tools/fuzz.sh build/fuzz $(or $(SECONDS),60)
+
+lint: build
+	@tools/install-packages.sh clang-format clang-tidy
+	tools/lint.sh $(BUILD)
+
+check-all: test asan tsan clang-test aarch64 macos fuzz
+
+clean:
+	rm -rf build

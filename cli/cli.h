@@ -1,0 +1,87 @@
+/*
+ * What the commands share: the table of commands, option parsing on top of popt, progress, sizes, JSON, and the model that a
+ * word on the command line means. stdout is the result, stderr is the talk.
+ */
+#ifndef WN_CLI_H
+#define WN_CLI_H
+
+#include <jansson.h>
+#include <popt.h>
+#include <stdio.h>
+#include <winnow/job.h>
+#include <winnow/pool.h>
+
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
+
+/* One command. `run` gets argv[0] = the command's name and returns the exit code. */
+struct command {
+    const char *name;
+    const char *args;    /* "MODEL [OPTIONS]", for the usage line */
+    const char *summary; /* one line, for the list of commands */
+    int (*run)(const struct command *self, int argc, const char **argv);
+};
+
+extern const struct command cmd_inspect, cmd_tokenize, cmd_logits, cmd_run, cmd_calibrate, cmd_plan, cmd_prune,
+    cmd_convert, cmd_verify, cmd_eval;
+
+/* ---- options (opt.c) ---- */
+
+/* What every command takes. */
+struct common {
+    int json, threads, quiet;
+};
+extern struct common common;
+
+/*
+ * Parses argv by the command's table (a popt table; the common options are added to it). Positional arguments end up in
+ * *args [*arg_count], NULL-terminated, good until the program ends; fewer than min or more than max are a usage error.
+ * *code is set when the answer is false: EXIT_DONE after --help, EXIT_USAGE after a wrong call.
+ */
+bool opt_parse(const struct command *cmd, const struct poptOption *table, int argc, const char **argv, int min, int max,
+               const char ***args, int *arg_count, int *code);
+
+/* Says what is wrong with the call, how to get help, and returns EXIT_USAGE. */
+int opt_wrong(const struct command *cmd, const char *fmt, ...) WN_PRINTF(2, 3);
+
+/* "480GiB", "48GB", "1.5e9", "65536": bytes. False (with the reason said) when it is none. */
+bool opt_bytes(const struct command *cmd, const char *name, const char *text, uint64_t *bytes);
+
+/* The word of `words` nearest to `wrong`, or NULL when none is near. */
+const char *opt_nearest(const char *wrong, const char *const *words, size_t n);
+
+/* ---- talk (talk.c) ---- */
+
+/* True once the user pressed Ctrl-C (or SIGTERM came): jobs stop at the next safe place. */
+bool interrupted(void);
+void catch_interrupts(void);
+
+/* Progress and notes on stderr: a line that moves on a terminal, a plain line now and then elsewhere. */
+struct wn_job talk_job(void);
+/* Ends a moving line, so that other text starts at the left. */
+void talk_end_line(void);
+void talk(const char *fmt, ...) WN_PRINTF(1, 2);
+
+/* Prints "winnow: sentence" and returns the exit code that fits. */
+int talk_failed(const struct wn_err *err);
+
+/* "1.56 TB (1,560,936,091,448 bytes)"-like pieces: a size with unit in buf[size]; a number with thousands separated. */
+const char *text_size(uint64_t bytes, char *buf, size_t size);
+const char *text_count(uint64_t n, char *buf, size_t size);
+
+/* Prints one JSON document and a line end; frees it. Returns EXIT_DONE, or EXIT_FAILED when stdout cannot take it. */
+int print_json(json_t *j);
+/* Flushes stdout; EXIT_FAILED (and says so) when it could not take everything. */
+int finish_output(void);
+
+/* ---- models (model_arg.c) ---- */
+
+/*
+ * The path that a MODEL argument means: itself when it exists, else a model of that name among those installed with winnow
+ * (WINNOW_DATA/models, or the data folder winnow was built for). NULL argument: the bundled k3-mini, with a note. The answer is good
+ * until the program ends.
+ */
+const char *model_path(const char *arg);
+/* A pool by --threads; NULL and *err on failure. */
+struct wn_pool *make_pool(struct wn_err *err);
+
+#endif

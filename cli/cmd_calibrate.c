@@ -1,0 +1,111 @@
+/*
+ * winnow calibrate: which experts matter to the user's own text.
+ */
+#include "cli.h"
+
+#include <inttypes.h>
+#include <winnow/calibrate.h>
+
+static struct {
+    char *corpus, *out, *work, *ram;
+    long long max_tokens;
+    int sequence, fresh, force, dry_run;
+} o;
+
+static const struct poptOption table[] = {
+    {"corpus", 'c', POPT_ARG_STRING, &o.corpus, 0, "JSONL of {\"source\",\"text\"}, or plain text", "FILE"},
+    {"out", 'o', POPT_ARG_STRING, &o.out, 0, "the saliency archive; must not exist", "SAL.npz"},
+    {"seq", 's', POPT_ARG_INT, &o.sequence, 0, "tokens per sequence (default 512)", "N"},
+    {"max-tokens", 'n', POPT_ARG_LONGLONG, &o.max_tokens, 0, "use at most this many tokens, in the corpus' mix", "N"},
+    {"ram", 0, POPT_ARG_STRING, &o.ram, 0, "refuse to start when more memory would be needed", "SIZE"},
+    {"work", 0, POPT_ARG_STRING, &o.work, 0, "folder of the resumable state (default: SAL.npz.work)", "DIR"},
+    {"fresh", 0, POPT_ARG_NONE, &o.fresh, 0, "start anew, whatever an earlier run left", NULL},
+    {"dry-run", 0, POPT_ARG_NONE, &o.dry_run, 0, "say what it would take, then stop", NULL},
+    {"force", 'f', POPT_ARG_NONE, &o.force, 0, "overwrite the output", NULL},
+    POPT_TABLEEND};
+
+static json_t *json_need(const struct wn_calibrate_need *n)
+{
+    return json_pack("{sI sI sI sI sI sI sI sI}", "sequences", (json_int_t)n->sequences, "tokens",
+                     (json_int_t)n->tokens, "sources", (json_int_t)n->sources, "activation_bytes",
+                     (json_int_t)n->activations, "layer_bytes", (json_int_t)n->layer, "scratch_bytes",
+                     (json_int_t)n->scratch, "record_bytes", (json_int_t)n->records, "peak_bytes", (json_int_t)n->peak);
+}
+
+static void tell_need(const struct wn_calibrate_need *n)
+{
+    char peak[32], disk[32], layer[32];
+
+    talk("%" PRIu64 " tokens in %" PRIu64 " sequences of %" PRIu64 " sources; memory %s at most (largest layer %s), "
+         "%s of activations on disk",
+         n->tokens, n->sequences, n->sources, text_size(n->peak, peak, sizeof peak),
+         text_size(n->layer, layer, sizeof layer), text_size(n->activations, disk, sizeof disk));
+}
+
+static int calibrate(const struct wn_model *m, const struct wn_calibrate_options *c, struct wn_err *err)
+{
+    struct wn_calibrate_result r = {0};
+    struct wn_job job = talk_job();
+    struct wn_pool *pool = make_pool(err);
+    bool ok;
+
+    if (!pool)
+        return talk_failed(err);
+    if (!wn_calibrate_plan(m, wn_pool_threads(pool), c, &r.need, err)) {
+        wn_pool_free(pool);
+        return talk_failed(err);
+    }
+    tell_need(&r.need);
+    ok = o.dry_run || wn_calibrate(m, pool, c, &job, &r, err);
+    wn_pool_free(pool);
+    talk_end_line();
+    if (!ok)
+        return talk_failed(err);
+    if (common.json) {
+        json_t *j = json_need(&r.need);
+
+        json_object_set_new(j, "layers_done", json_integer(r.layers_done));
+        json_object_set_new(j, "layers_resumed", json_integer(r.layers_resumed));
+        json_object_set_new(j, "seconds", json_real(r.seconds));
+        return print_json(j);
+    }
+    if (!o.dry_run)
+        printf("%s: %" PRIu64 " tokens through %" PRIu32 " layers in %.1f s (%.0f tokens/s)%s\n", c->out, r.need.tokens,
+               r.layers_done, r.seconds, r.seconds > 0 ? (double)r.need.tokens / r.seconds : 0,
+               r.layers_resumed ? ", resumed" : "");
+    return finish_output();
+}
+
+static int run(const struct command *self, int argc, const char **argv)
+{
+    struct wn_calibrate_options c = {0};
+    const char **args;
+    struct wn_model *m;
+    struct wn_err err;
+    int n, code;
+
+    if (!opt_parse(self, table, argc, argv, 0, 1, &args, &n, &code))
+        return code;
+    if (!o.corpus || !o.out)
+        return opt_wrong(self, "%s is missing", o.corpus ? "--out" : "--corpus");
+    if (o.sequence < 0 || o.max_tokens < 0)
+        return opt_wrong(self, "--seq and --max-tokens are not negative");
+    if (o.ram && !opt_bytes(self, "ram", o.ram, &c.ram))
+        return EXIT_USAGE;
+    c.corpus = o.corpus;
+    c.out = o.out;
+    c.overwrite = o.force;
+    c.sequence = (uint32_t)o.sequence;
+    c.max_tokens = (uint64_t)o.max_tokens;
+    c.work = o.work;
+    c.fresh = o.fresh;
+    m = wn_model_open(model_path(args[0]), &err);
+    if (!m)
+        return talk_failed(&err);
+    code = calibrate(m, &c, &err);
+    wn_model_close(m);
+    return code;
+}
+
+const struct command cmd_calibrate = {"calibrate", "[MODEL] --corpus FILE -o SAL.npz [OPTIONS]",
+                                      "measure which experts matter to a text, layer by layer, resumable", run};

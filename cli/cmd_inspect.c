@@ -1,0 +1,188 @@
+/*
+ * winnow inspect: what a model is made of, what a token reads, what a context takes.
+ */
+#include "cli.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <winnow/model.h>
+
+static struct {
+    double bandwidth; /* GB/s */
+    int context;
+} o;
+
+static const struct poptOption table[] = {
+    {"bandwidth", 'b', POPT_ARG_DOUBLE, &o.bandwidth, 0, "memory bandwidth to reckon tokens/s with", "GB/S"},
+    {"ctx", 'c', POPT_ARG_INT, &o.context, 0, "tokens of context to reckon memory for", "N"},
+    POPT_TABLEEND};
+
+static double tokens_per_second(const struct wn_inspection *in)
+{
+    return in->token_bytes ? o.bandwidth * 1e9 / (double)in->token_bytes : 0;
+}
+
+static uint64_t context_bytes(const struct wn_inspection *in)
+{
+    return in->state_bytes + in->kv_bytes_per_token * (uint64_t)o.context;
+}
+
+static json_t *json_shape(const struct wn_config *c)
+{
+    uint32_t moe = 0, kda = 0;
+
+    for (uint32_t i = 0; i < c->layer_count; i++) {
+        moe += c->layers[i].moe;
+        kda += c->layers[i].attention == WN_ATTENTION_KDA;
+    }
+    return json_pack("{sI sI sI sI sI sI sI sI sI sI}", "layers", (json_int_t)c->layer_count, "moe_layers",
+                     (json_int_t)moe, "kda_layers", (json_int_t)kda, "mla_layers", (json_int_t)(c->layer_count - kda),
+                     "hidden_size", (json_int_t)c->hidden_size, "vocab_size", (json_int_t)c->vocab_size, "experts",
+                     (json_int_t)c->expert_count, "experts_per_token", (json_int_t)c->experts_per_token,
+                     "shared_experts", (json_int_t)c->shared_experts, "context_length", (json_int_t)c->context_length);
+}
+
+static json_t *to_json(const char *path, const struct wn_inspection *in)
+{
+    json_t *classes = json_object(), *types = json_array();
+    json_t *j =
+        json_pack("{ss ss ss ss sb sI sI sI sI sI}", "model", path, "container", in->container, "architecture",
+                  in->architecture, "fingerprint", in->fingerprint, "known", in->known, "files", (json_int_t)in->files,
+                  "tensors", (json_int_t)in->tensors, "file_bytes", (json_int_t)in->file_bytes, "tensor_bytes",
+                  (json_int_t)in->tensor_bytes, "header_bytes", (json_int_t)in->header_bytes);
+
+    for (int c = 0; c < WN_CLASS_COUNT; c++)
+        json_object_set_new(classes, wn_class_name((enum wn_class)c),
+                            json_pack("{sI sI sI}", "tensors", (json_int_t)in->class_tensors[c], "bytes",
+                                      (json_int_t)in->class_bytes[c], "token_bytes",
+                                      (json_int_t)in->class_token_bytes[c]));
+    for (size_t i = 0; i < in->type_count; i++)
+        json_array_append_new(types,
+                              json_pack("{ss sI sI}", "type", in->types[i].type, "tensors",
+                                        (json_int_t)in->types[i].tensors, "bytes", (json_int_t)in->types[i].bytes));
+    json_object_set_new(j, "classes", classes);
+    json_object_set_new(j, "types", types);
+    if (!in->known)
+        return j;
+    json_object_set_new(j, "shape", json_shape(in->config));
+    json_object_set_new(j, "token_bytes", json_integer((json_int_t)in->token_bytes));
+    json_object_set_new(j, "expert_bytes", json_integer((json_int_t)in->expert_bytes));
+    json_object_set_new(j, "state_bytes", json_integer((json_int_t)in->state_bytes));
+    json_object_set_new(j, "kv_bytes_per_token", json_integer((json_int_t)in->kv_bytes_per_token));
+    if (o.bandwidth > 0)
+        json_object_set_new(j, "tokens_per_second", json_real(tokens_per_second(in)));
+    if (o.context > 0)
+        json_object_set_new(j, "context_bytes", json_integer((json_int_t)context_bytes(in)));
+    return j;
+}
+
+static void print_bytes(const char *what, uint64_t bytes)
+{
+    char size[32], count[40];
+
+    printf("%-18s %10s  %24s bytes\n", what, text_size(bytes, size, sizeof size),
+           text_count(bytes, count, sizeof count));
+}
+
+static void print_shape(const struct wn_config *c)
+{
+    uint32_t moe = 0, kda = 0, least = UINT32_MAX, most = 0;
+
+    for (uint32_t i = 0; i < c->layer_count; i++) {
+        const struct wn_layer_config *l = &c->layers[i];
+
+        kda += l->attention == WN_ATTENTION_KDA;
+        moe += l->moe;
+        if (l->moe && l->expert_count < least)
+            least = l->expert_count;
+        if (l->moe && l->expert_count > most)
+            most = l->expert_count;
+    }
+    printf("layers             %" PRIu32 ": %" PRIu32 " KDA, %" PRIu32 " MLA; %" PRIu32 " MoE, %" PRIu32 " dense\n",
+           c->layer_count, kda, c->layer_count - kda, moe, c->layer_count - moe);
+    if (moe && least == most)
+        printf("experts            %" PRIu32 " in each MoE layer, %" PRIu32 " used per token, %" PRIu32 " shared\n",
+               most, c->experts_per_token, c->shared_experts);
+    else if (moe)
+        printf("experts            %" PRIu32 " to %" PRIu32 " per MoE layer, %" PRIu32 " used per token, %" PRIu32
+               " shared\n",
+               least, most, c->experts_per_token, c->shared_experts);
+    printf("hidden / latent    %" PRIu32 " / %" PRIu32 "\nvocabulary         %" PRIu32 "\ncontext            %" PRIu32
+           " tokens\n",
+           c->hidden_size, c->latent_size ? c->latent_size : c->hidden_size, c->vocab_size, c->context_length);
+}
+
+static void print_classes(const struct wn_inspection *in)
+{
+    char bytes[40], size[32], token[32];
+
+    printf("\n%-18s %8s %24s %10s %12s\n", "class", "tensors", "bytes", "", "per token");
+    for (int c = 0; c < WN_CLASS_COUNT; c++)
+        if (in->class_tensors[c])
+            printf("%-18s %8" PRIu64 " %24s %10s %12s\n", wn_class_name((enum wn_class)c), in->class_tensors[c],
+                   text_count(in->class_bytes[c], bytes, sizeof bytes),
+                   text_size(in->class_bytes[c], size, sizeof size),
+                   in->known ? text_size(in->class_token_bytes[c], token, sizeof token) : "");
+    printf("\n%-18s %8s %24s\n", "type", "tensors", "bytes");
+    for (size_t i = 0; i < in->type_count; i++)
+        printf("%-18s %8" PRIu64 " %24s\n", in->types[i].type, in->types[i].tensors,
+               text_count(in->types[i].bytes, bytes, sizeof bytes));
+}
+
+static void print_text(const char *path, const struct wn_inspection *in)
+{
+    char count[40];
+
+    printf("model              %s\ncontainer          %s, %" PRIu64
+           " file%s\narchitecture       %s%s\nfingerprint        %s\n",
+           path, in->container, in->files, in->files == 1 ? "" : "s", in->architecture,
+           in->known ? "" : " (not one that winnow computes)", in->fingerprint);
+    if (in->known)
+        print_shape(in->config);
+    printf("tensors            %s\n", text_count(in->tensors, count, sizeof count));
+    print_bytes("files", in->file_bytes);
+    print_bytes("tensor data", in->tensor_bytes);
+    print_bytes("headers", in->header_bytes);
+    print_classes(in);
+    if (!in->known)
+        return;
+    putchar('\n');
+    print_bytes("read per token", in->token_bytes);
+    if (in->expert_bytes)
+        print_bytes("one expert", in->expert_bytes);
+    print_bytes("recurrent state", in->state_bytes);
+    print_bytes("latent cache/token", in->kv_bytes_per_token);
+    if (o.context > 0) {
+        printf("context of %d:\n", o.context);
+        print_bytes("  state and cache", context_bytes(in));
+    }
+    if (o.bandwidth > 0)
+        printf("at %g GB/s           at most %.2f tokens/s\n", o.bandwidth, tokens_per_second(in));
+}
+
+static int run(const struct command *self, int argc, const char **argv)
+{
+    const char **args, *path;
+    struct wn_inspection in;
+    struct wn_err err;
+    int n, code;
+
+    if (!opt_parse(self, table, argc, argv, 0, 1, &args, &n, &code))
+        return code;
+    if (o.context < 0 || o.bandwidth < 0)
+        return opt_wrong(self, "--ctx and --bandwidth are not negative");
+    path = model_path(args[0]);
+    if (!wn_inspect(path, &in, &err))
+        return talk_failed(&err);
+    if (common.json) {
+        code = print_json(to_json(path, &in));
+    } else {
+        print_text(path, &in);
+        code = finish_output();
+    }
+    wn_inspection_release(&in);
+    return code;
+}
+
+const struct command cmd_inspect = {"inspect", "[MODEL] [OPTIONS]",
+                                    "show architecture, tensors, bytes by class and bytes read per token", run};

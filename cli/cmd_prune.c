@@ -1,0 +1,36 @@
+/*
+ * winnow prune: the cut, without changing a surviving byte.
+ */
+#include "cut.h"
+
+static struct {
+    char *plan;
+    struct cut_options cut;
+} o;
+
+static const struct poptOption table[] = {
+    {"plan", 'p', POPT_ARG_STRING, &o.plan, 0, "experts to keep, as written by 'winnow plan'", "FILE"},
+    CUT_OPTIONS(o.cut),
+    {"force-plan", 0, POPT_ARG_NONE, &o.cut.force_plan, 0, "accept a plan that was made for another model", NULL},
+    POPT_TABLEEND};
+
+static int run(const struct command *self, int argc, const char **argv)
+{
+    const char **args;
+    struct wn_plan plan;
+    struct wn_err err;
+    int n, code;
+
+    if (!opt_parse(self, table, argc, argv, 1, 1, &args, &n, &code))
+        return code;
+    if (!o.plan)
+        return opt_wrong(self, "--plan is missing");
+    if (!wn_plan_read(&plan, o.plan, &err))
+        return talk_failed(&err);
+    code = cut(self, model_path(args[0]), &plan, &o.cut);
+    wn_plan_release(&plan);
+    return code;
+}
+
+const struct command cmd_prune = {"prune", "MODEL --plan PLAN.json -o OUT [OPTIONS]",
+                                  "cut the experts that a plan drops; the others stay byte for byte", run};

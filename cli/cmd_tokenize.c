@@ -1,0 +1,146 @@
+/*
+ * winnow tokenize: text to ids and back.
+ */
+#include "cli.h"
+#include "text_arg.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <winnow/model.h>
+
+static struct {
+    int special, pieces;
+    char *ids;
+} o;
+
+static const struct poptOption table[] = {
+    {"special", 's', POPT_ARG_NONE, &o.special, 0, "spelled special tokens become their ids", NULL},
+    {"pieces", 'p', POPT_ARG_NONE, &o.pieces, 0, "print each token with its text", NULL},
+    {"ids", 'i', POPT_ARG_STRING, &o.ids, 0, "turn these ids into text instead ('-': from stdin)", "1,2,3"},
+    POPT_TABLEEND};
+
+/* A token's bytes as a JSON string: valid UTF-8 as it is, anything else by U+FFFD. */
+static json_t *json_token(const struct wn_vocab *v, uint32_t id)
+{
+    struct wn_utf8_stream s = {0};
+    size_t n, m;
+    const char *bytes = wn_vocab_token(v, id, &n);
+    char *out = malloc(3 * (n + 8));
+    json_t *j;
+
+    if (!out)
+        return NULL;
+    m = wn_utf8_stream(&s, bytes ? bytes : "", n, out);
+    m += wn_utf8_stream(&s, "", 0, out + m);
+    j = json_stringn(out, m);
+    free(out);
+    return j;
+}
+
+static int print_ids(const struct wn_vocab *v, const uint32_t *ids, size_t count)
+{
+    if (common.json) {
+        json_t *a = json_array(), *p = json_array();
+
+        for (size_t i = 0; i < count; i++) {
+            json_array_append_new(a, json_integer(ids[i]));
+            json_array_append_new(p, json_token(v, ids[i]));
+        }
+        return print_json(json_pack("{sI so so}", "count", (json_int_t)count, "ids", a, "pieces", p));
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (o.pieces) {
+            json_t *j = json_token(v, ids[i]);
+            char *text = json_dumps(j, JSON_ENCODE_ANY);
+
+            printf("%8" PRIu32 "  %s%s\n", ids[i], text ? text : "",
+                   wn_vocab_is_special(v, ids[i]) ? "  (special)" : "");
+            free(text);
+            json_decref(j);
+        } else {
+            printf("%s%" PRIu32, i ? "," : "", ids[i]);
+        }
+    }
+    if (!o.pieces)
+        putchar('\n');
+    return finish_output();
+}
+
+static int to_ids(const struct wn_vocab *v, const char *arg, struct wn_err *err)
+{
+    size_t n, count;
+    char *text = text_argument(arg ? arg : "-", &n, err);
+    uint32_t *ids;
+    int code;
+
+    if (!text)
+        return talk_failed(err);
+    if (!wn_vocab_encode(v, text, n, o.special, &ids, &count, err)) {
+        free(text);
+        return talk_failed(err);
+    }
+    code = print_ids(v, ids, count);
+    free(ids);
+    free(text);
+    return code;
+}
+
+static int to_text(const struct wn_vocab *v, struct wn_err *err)
+{
+    size_t n, count;
+    char *list = text_argument(o.ids, &n, err), *text;
+    uint32_t *ids;
+    int code;
+
+    if (!list)
+        return talk_failed(err);
+    if (strlen(list) != n || !ids_argument(list, &ids, &count, err)) {
+        free(list);
+        return talk_failed(err);
+    }
+    free(list);
+    text = wn_vocab_decode(v, ids, count, &n, err);
+    if (!text) {
+        free(ids);
+        return talk_failed(err);
+    }
+    if (common.json) {
+        json_t *s = json_stringn(text, n);
+
+        code = print_json(s ? json_pack("{so}", "text", s) : json_pack("{sn ss}", "text", "note", "not valid UTF-8"));
+    } else {
+        fwrite(text, 1, n, stdout);
+        code = finish_output();
+    }
+    free(text);
+    free(ids);
+    return code;
+}
+
+static int run(const struct command *self, int argc, const char **argv)
+{
+    const char **args;
+    const struct wn_vocab *v;
+    struct wn_model *m;
+    struct wn_err err;
+    int n, code;
+
+    if (!opt_parse(self, table, argc, argv, 1, 2, &args, &n, &code))
+        return code;
+    if (o.ids && n == 2)
+        return opt_wrong(self, "--ids and TEXT exclude each other");
+    m = wn_model_open(model_path(args[0]), &err);
+    if (!m)
+        return talk_failed(&err);
+    v = wn_model_vocab(m, &err);
+    if (!v)
+        code = talk_failed(&err);
+    else
+        code = o.ids ? to_text(v, &err) : to_ids(v, args[1], &err);
+    wn_model_close(m);
+    return code;
+}
+
+const struct command cmd_tokenize = {"tokenize", "MODEL [TEXT] [OPTIONS]",
+                                     "turn text into token ids (TEXT absent or '-': stdin) and back", run};

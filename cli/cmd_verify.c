@@ -1,0 +1,67 @@
+/*
+ * winnow verify: the proof.
+ */
+#include "cli.h"
+
+#include <inttypes.h>
+#include <winnow/prune.h>
+
+static struct {
+    char *source, *plan;
+} o;
+
+static const struct poptOption table[] = {
+    {"source", 's', POPT_ARG_STRING, &o.source, 0, "the model that OUT was made from", "MODEL"},
+    {"plan", 'p', POPT_ARG_STRING, &o.plan, 0, "the plan it was cut by (none: the identity)", "FILE"},
+    POPT_TABLEEND};
+
+static int report(const char *out, bool ok, const struct wn_verify_result *r, const struct wn_err *err)
+{
+    char tensors[40], experts[40], bytes[32];
+
+    talk_end_line();
+    if (common.json) {
+        int code =
+            print_json(json_pack("{ss sb ss sI sI sI sb}", "out", out, "ok", ok, "difference", ok ? "" : err->msg,
+                                 "tensors", (json_int_t)r->tensors, "experts", (json_int_t)r->experts, "bytes",
+                                 (json_int_t)r->bytes, "identical_files", r->identical_files));
+
+        return ok ? code : EXIT_FAILED;
+    }
+    if (!ok)
+        return talk_failed(err);
+    printf("%s: %s: %s tensors, %s experts, %s compared\n", out, o.source ? "verified" : "consistent by itself",
+           text_count(r->tensors, tensors, sizeof tensors), text_count(r->experts, experts, sizeof experts),
+           text_size(r->bytes, bytes, sizeof bytes));
+    if (!o.source)
+        printf("without --source only shapes, counts and names were checked, not the bytes\n");
+    else if (r->identical_files)
+        printf("every file is byte for byte its source\n");
+    return finish_output();
+}
+
+static int run(const struct command *self, int argc, const char **argv)
+{
+    struct wn_verify_result r = {0};
+    struct wn_job job = talk_job();
+    struct wn_plan plan = {0};
+    struct wn_err err;
+    const char **args;
+    bool ok;
+    int n, code;
+
+    if (!opt_parse(self, table, argc, argv, 1, 1, &args, &n, &code))
+        return code;
+    if (o.plan && !o.source)
+        return opt_wrong(self, "--plan needs --source");
+    if (o.plan && !wn_plan_read(&plan, o.plan, &err))
+        return talk_failed(&err);
+    ok = wn_verify(model_path(args[0]), o.source ? model_path(o.source) : NULL, o.plan ? &plan : NULL, &job, &r, &err);
+    wn_plan_release(&plan);
+    if (!ok && err.code != WN_ERR_DIFFERENT)
+        return talk_failed(&err);
+    return report(args[0], ok, &r, &err);
+}
+
+const struct command cmd_verify = {"verify", "OUT [--source MODEL [--plan PLAN.json]]",
+                                   "prove that an output is what its source and plan say", run};

@@ -1,0 +1,35 @@
+/*
+ * What a MODEL on the command line means, and the pool that works on it.
+ */
+#include "cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BUNDLED "k3-mini"
+
+static const char *installed(const char *name)
+{
+    static char path[4096];
+    const char *data = getenv("WINNOW_DATA");
+
+    snprintf(path, sizeof path, "%s/models/%s", data ? data : WINNOW_DATA_DIR, name);
+    return path;
+}
+
+const char *model_path(const char *arg)
+{
+    if (!arg) {
+        talk("no MODEL given: taking the bundled " BUNDLED);
+        return installed(BUNDLED);
+    }
+    if (access(arg, F_OK) != 0 && !strchr(arg, '/') && access(installed(arg), F_OK) == 0)
+        return installed(arg);
+    return arg;
+}
+
+struct wn_pool *make_pool(struct wn_err *err)
+{
+    return wn_pool_new((unsigned)common.threads, err);
+}

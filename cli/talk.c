@@ -1,0 +1,195 @@
+/*
+ * The talk on stderr (progress, notes, errors), the result on stdout, and Ctrl-C.
+ */
+#include "cli.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t stop_wanted;
+
+static void on_signal(int number)
+{
+    if (stop_wanted) { /* a second Ctrl-C: at once. Outputs are .part files, so nothing half-written takes a name */
+        signal(number, SIG_DFL);
+        raise(number);
+    }
+    stop_wanted = 1;
+}
+
+void catch_interrupts(void)
+{
+    struct sigaction a;
+
+    memset(&a, 0, sizeof a);
+    a.sa_handler = on_signal;
+    sigemptyset(&a.sa_mask);
+    (void)sigaction(SIGINT, &a, NULL);
+    (void)sigaction(SIGTERM, &a, NULL);
+    /* a reader of stdout that leaves is an error to report, not a death */
+    (void)signal(SIGPIPE, SIG_IGN);
+}
+
+bool interrupted(void)
+{
+    return stop_wanted != 0;
+}
+
+/* ---- progress ---- */
+
+static struct {
+    bool moving; /* a line without its end is on the terminal */
+    char phase[128];
+    double started, shown;
+} line;
+
+static double now(void)
+{
+    struct timespec t;
+
+    return clock_gettime(CLOCK_MONOTONIC, &t) == 0 ? (double)t.tv_sec + 1e-9 * (double)t.tv_nsec : 0;
+}
+
+void talk_end_line(void)
+{
+    if (line.moving)
+        fputs("\r\033[K", stderr);
+    line.moving = false;
+}
+
+void talk(const char *fmt, ...)
+{
+    va_list ap;
+
+    if (common.quiet)
+        return;
+    talk_end_line();
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fputc('\n', stderr);
+}
+
+static void quantity(double n, const char *unit, char *buf, size_t size)
+{
+    if (strcmp(unit, "bytes") == 0)
+        text_size((uint64_t)n, buf, size);
+    else
+        snprintf(buf, size, "%.0f %s", n, unit);
+}
+
+static void show(const struct wn_progress *p, double seconds)
+{
+    char done[48], total[48], rest[32] = "";
+    double share = p->total ? (double)p->done / (double)p->total : 0;
+
+    quantity((double)p->done, p->unit, done, sizeof done);
+    quantity((double)p->total, p->unit, total, sizeof total);
+    if (share > 0.01 && share < 1 && seconds > 2)
+        snprintf(rest, sizeof rest, ", %.0f s left", seconds / share - seconds);
+    fprintf(stderr, "%s%s: %3.0f %% (%s of %s%s)%s", line.moving ? "\r\033[K" : "", p->phase, 100 * share, done, total,
+            rest, isatty(STDERR_FILENO) ? "" : "\n");
+    line.moving = isatty(STDERR_FILENO) != 0;
+}
+
+static bool on_progress(void *arg, const struct wn_progress *p)
+{
+    double t = now();
+    /* a terminal is repainted ten times a second; a log gets a line every ten seconds */
+    double pause = isatty(STDERR_FILENO) ? 0.1 : 10;
+
+    (void)arg;
+    if (interrupted())
+        return false;
+    if (common.quiet)
+        return true;
+    if (strcmp(line.phase, p->phase) != 0) {
+        snprintf(line.phase, sizeof line.phase, "%s", p->phase);
+        line.started = t;
+        if (line.shown == 0)
+            line.shown = t;
+    }
+    if (t - line.shown >= pause) {
+        show(p, t - line.started);
+        line.shown = t;
+    }
+    if (p->done >= p->total)
+        talk_end_line();
+    return true;
+}
+
+static void on_note(void *arg, const char *text)
+{
+    (void)arg;
+    talk("%s", text);
+}
+
+struct wn_job talk_job(void)
+{
+    return (struct wn_job){.progress = on_progress, .note = on_note};
+}
+
+int talk_failed(const struct wn_err *err)
+{
+    talk_end_line();
+    if (err->code == WN_ERR_CANCELED && interrupted()) {
+        fprintf(stderr, "winnow: interrupted\n");
+        return EXIT_INTERRUPTED;
+    }
+    fprintf(stderr, "winnow: %s\n", err->msg);
+    return EXIT_FAILED;
+}
+
+/* ---- words for numbers ---- */
+
+const char *text_size(uint64_t bytes, char *buf, size_t size)
+{
+    static const char *const unit[] = {"B", "KB", "MB", "GB", "TB", "PB"};
+    double n = (double)bytes;
+    size_t u = 0;
+
+    while (n >= 999.5 && u + 1 < sizeof unit / sizeof unit[0]) {
+        n /= 1000;
+        u++;
+    }
+    snprintf(buf, size, "%.*f %s", u == 0 ? 0 : n < 10 ? 2 : n < 100 ? 1 : 0, n, unit[u]);
+    return buf;
+}
+
+const char *text_count(uint64_t n, char *buf, size_t size)
+{
+    char digits[32];
+    int len = snprintf(digits, sizeof digits, "%" PRIu64, n);
+    size_t at = 0;
+
+    for (int i = 0; i < len && at + 2 < size; i++) {
+        if (i > 0 && (len - i) % 3 == 0)
+            buf[at++] = ',';
+        buf[at++] = digits[i];
+    }
+    buf[at] = '\0';
+    return buf;
+}
+
+int finish_output(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return EXIT_DONE;
+    talk_end_line();
+    fprintf(stderr, "winnow: standard output could not be written\n");
+    return EXIT_FAILED;
+}
+
+int print_json(json_t *j)
+{
+    int bad = !j || json_dumpf(j, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) != 0;
+
+    json_decref(j);
+    putchar('\n');
+    return bad ? EXIT_FAILED : finish_output();
+}

@@ -1,0 +1,154 @@
+/*
+ * Includes run in one direction: a file may include headers of its own folder and of floors below, nothing beside or
+ * above; the command sees the public headers only; public headers see each other only.
+ */
+#include "wn_test.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const struct {
+    const char *folder;
+    int floor;
+} floors[] = {{"base", 0},    {"tensor", 1}, {"sys", 1},   {"quant", 2},  {"formats", 3}, {"kernels", 3}, {"text", 3},
+              {"model", 4},   {"graph", 5},  {"engine", 6}, {"jobs", 7},   {"serve", 7}};
+
+static int floor_of(const char *folder, size_t n)
+{
+    for (size_t i = 0; i < sizeof floors / sizeof floors[0]; i++)
+        if (strlen(floors[i].folder) == n && memcmp(floors[i].folder, folder, n) == 0)
+            return floors[i].floor;
+    return -1;
+}
+
+/* What is wrong with `#include "target"` in a file of src/FOLDER; NULL when nothing is. */
+static const char *climbs(const char *folder, const char *target)
+{
+    const char *slash = strchr(target, '/');
+    int here = floor_of(folder, strlen(folder)), there;
+
+    if (here < 0)
+        return "the folder has no floor: name it in tests/floors";
+    if (!slash)
+        return "an include names its folder";
+    there = floor_of(target, (size_t)(slash - target));
+    if (there < 0)
+        return "no such folder";
+    if (strlen(folder) == (size_t)(slash - target) && memcmp(folder, target, strlen(folder)) == 0)
+        return NULL;
+    return there < here ? NULL : "climbs";
+}
+
+static int complaints, files;
+
+static void complain(const char *path, int line, const char *what, const char *why)
+{
+    printf("%s:%d: #include \"%s\": %s\n", path, line, what, why);
+    complaints++;
+}
+
+/* The quoted include of a line, cut out in place; NULL when there is none. */
+static char *quoted_include(char *line)
+{
+    char *p = line, *end;
+
+    while (*p == ' ' || *p == '\t')
+        p++;
+    if (strncmp(p, "#include \"", 10) != 0)
+        return NULL;
+    end = strchr(p + 10, '"');
+    if (!end)
+        return NULL;
+    *end = '\0';
+    return p + 10;
+}
+
+enum rule { RULE_SRC, RULE_CLI, RULE_PUBLIC };
+
+static void check_file(const char *path, const char *folder, enum rule rule)
+{
+    char line[1024];
+    FILE *f = fopen(path, "r");
+
+    assert_non_null(f);
+    files++;
+    for (int n = 1; fgets(line, sizeof line, f); n++) {
+        char *target = quoted_include(line);
+        const char *why;
+
+        if (!target)
+            continue;
+        if (rule == RULE_SRC && (why = climbs(folder, target)) != NULL)
+            complain(path, n, target, why);
+        if (rule == RULE_CLI && strchr(target, '/'))
+            complain(path, n, target, "the command sees <winnow/...> and its own headers only");
+        if (rule == RULE_PUBLIC)
+            complain(path, n, target, "public headers include <winnow/...> only");
+    }
+    fclose(f);
+}
+
+static void check_folder(const char *path, const char *folder, enum rule rule)
+{
+    DIR *d = opendir(path);
+    struct dirent *e;
+
+    if (!d)
+        return;
+    while ((e = readdir(d)) != NULL) {
+        char sub[2048];
+        struct stat st;
+        size_t n = strlen(e->d_name);
+
+        snprintf(sub, sizeof sub, "%s/%s", path, e->d_name);
+        if (e->d_name[0] == '.' || stat(sub, &st) != 0)
+            continue;
+        if (S_ISDIR(st.st_mode))
+            check_folder(sub, folder, rule);
+        else if (n > 2 && (strcmp(e->d_name + n - 2, ".c") == 0 || strcmp(e->d_name + n - 2, ".h") == 0))
+            check_file(sub, folder, rule);
+    }
+    closedir(d);
+}
+
+static void no_include_climbs(void **state)
+{
+    (void)state;
+    complaints = files = 0;
+    for (size_t i = 0; i < sizeof floors / sizeof floors[0]; i++) {
+        char path[1024];
+
+        snprintf(path, sizeof path, "%s/src/%s", WN_TEST_SOURCE_DIR, floors[i].folder);
+        check_folder(path, floors[i].folder, RULE_SRC);
+    }
+    check_folder(WN_TEST_SOURCE_DIR "/cli", "cli", RULE_CLI);
+    check_folder(WN_TEST_SOURCE_DIR "/include/winnow", "winnow", RULE_PUBLIC);
+    assert_true(files > 20);
+    assert_int_equal(complaints, 0);
+}
+
+static void an_include_that_climbs_is_noticed(void **state)
+{
+    (void)state;
+    assert_null(climbs("graph", "kernels/kernels.h"));
+    assert_null(climbs("graph", "graph/graph.h"));
+    assert_non_null(climbs("kernels", "model/weights.h"));
+    assert_non_null(climbs("formats", "kernels/kernels.h"));
+    assert_non_null(climbs("text", "formats/gguf.h"));
+    assert_non_null(climbs("base", "sys/file.h"));
+    assert_non_null(climbs("graph", "graph.h"));
+    assert_non_null(climbs("nowhere", "base/bytes.h"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_include_climbs),
+        cmocka_unit_test(an_include_that_climbs_is_noticed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
