@@ -29,7 +29,7 @@ struct wn_sink_options {
     uint32_t gguf_alignment; /* 0: 32 */
     /* Safetensors: "__metadata__" pairs or none. */
     const char *const *metadata; /* key, value, key, value ...; NULL-terminated; may be NULL */
-    bool write_index;            /* safetensors folder: model.safetensors.index.json (always when there are 2 files or more) */
+    bool write_index; /* safetensors folder: model.safetensors.index.json (always when there are 2 files or more) */
 };
 
 struct wn_sink;

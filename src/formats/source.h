@@ -43,6 +43,11 @@ const struct wn_tensor *wn_source_find(const struct wn_source *s, const char *na
 
 /* GGUF metadata of the set (file 1's); NULL for safetensors. */
 const struct wn_gguf_meta *wn_source_gguf(const struct wn_source *s);
+/*
+ * Safetensors: the "__metadata__" strings of the first file that has some, as key, value, key, value ..., NULL (the form
+ * that wn_sink_options takes). NULL when there are none.
+ */
+const char *const *wn_source_metadata(const struct wn_source *s);
 
 /* The tensor's bytes in the read-only map; borrowed from the source. NULL when the map fails. Thread-safe. */
 WN_CHECKED const uint8_t *wn_source_view(const struct wn_source *s, const struct wn_tensor *t, struct wn_err *err);

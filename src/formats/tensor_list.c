@@ -1,0 +1,86 @@
+/* See tensor_list.h. Open addressing with linear probing. */
+#include "formats/tensor_list.h"
+#include "base/alloc.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+struct wn_name_slot {
+    uint32_t hash;
+    uint32_t number; /* index + 1; 0: free */
+};
+
+bool wn_tensor_list_add(struct wn_tensor_list *l, const struct wn_tensor *t, struct wn_err *err)
+{
+    if (l->n == l->room) {
+        size_t room = l->room ? l->room * 2 : 64;
+        struct wn_tensor *at = wn_realloc(l->at, room, sizeof *at, err);
+
+        if (!at)
+            return false;
+        l->at = at;
+        l->room = room;
+    }
+    l->at[l->n++] = *t;
+    return true;
+}
+
+void wn_tensor_list_release(struct wn_tensor_list *l)
+{
+    free(l->at);
+    *l = (struct wn_tensor_list){0};
+}
+
+bool wn_name_table_init(struct wn_name_table *t, size_t n, struct wn_err *err)
+{
+    size_t slots = 16;
+
+    *t = (struct wn_name_table){0};
+    if (n >= UINT32_MAX / 2)
+        return wn_fail(err, WN_ERR_FORMAT, "%zu tensors are more than winnow can number", n);
+    while (slots < n * 2)
+        slots *= 2;
+    t->slots = wn_alloc(slots, sizeof *t->slots, err);
+    t->mask = slots - 1;
+    return t->slots != NULL;
+}
+
+void wn_name_table_release(struct wn_name_table *t)
+{
+    free(t->slots);
+    *t = (struct wn_name_table){0};
+}
+
+/* The slot that holds the name, or the free one where it would go. */
+static struct wn_name_slot *slot_of(const struct wn_name_table *t, const struct wn_tensor *list, struct wn_bytes name,
+                                    uint32_t hash)
+{
+    for (size_t at = hash & t->mask;; at = (at + 1) & t->mask) {
+        struct wn_name_slot *s = &t->slots[at];
+
+        if (s->number == 0 || (s->hash == hash && wn_bytes_is(name, list[s->number - 1].name)))
+            return s;
+    }
+}
+
+size_t wn_name_table_add(struct wn_name_table *t, const struct wn_tensor *list, size_t i)
+{
+    struct wn_bytes name = wn_bytes_of(list[i].name);
+    uint32_t hash = (uint32_t)wn_bytes_hash(name);
+    struct wn_name_slot *s = slot_of(t, list, name, hash);
+
+    if (s->number != 0)
+        return s->number - 1;
+    *s = (struct wn_name_slot){hash, (uint32_t)i + 1};
+    return WN_NAME_NONE;
+}
+
+size_t wn_name_table_find(const struct wn_name_table *t, const struct wn_tensor *list, struct wn_bytes name)
+{
+    const struct wn_name_slot *s;
+
+    if (!t->slots)
+        return WN_NAME_NONE;
+    s = slot_of(t, list, name, (uint32_t)wn_bytes_hash(name));
+    return s->number ? s->number - 1 : WN_NAME_NONE;
+}
