@@ -1,0 +1,230 @@
+/*
+ * A session: one timeline of tokens, and everything a token needs, taken when the session is made. A prompt is computed in
+ * chunks; no result depends on their size.
+ */
+#include "base/alloc.h"
+#include "base/checked.h"
+#include "engine/engine.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEFAULT_CONTEXT 4096
+#define DEFAULT_CHUNK   128
+/* Positions whose logits are computed together when all are wanted: the head is read once for so many. */
+#define LOGIT_ROWS 16
+
+/* The sizes that everything else follows from. */
+struct sizes {
+    uint32_t context, chunk;
+    size_t logit_rows, arena, worker_floats, row_floats, logit_floats;
+};
+
+static struct sizes sizes_of(const struct wn_config *c, const struct wn_session_options *o, unsigned threads)
+{
+    uint32_t most = c->context_length ? c->context_length : DEFAULT_CONTEXT;
+    struct sizes z = {.context = o->context ? o->context : (uint32_t)wn_min_size(most, DEFAULT_CONTEXT)};
+
+    z.chunk = (uint32_t)wn_min_size(o->chunk ? o->chunk : DEFAULT_CHUNK, z.context);
+    z.logit_rows = wn_min_size(LOGIT_ROWS, z.chunk);
+    z.arena = wn_graph_scratch(c, z.chunk, z.context, threads);
+    z.worker_floats = wn_graph_worker_floats(c, z.context);
+    z.row_floats = (size_t)z.chunk * c->hidden_size * (wn_bank_count(c) + 1);
+    z.logit_floats = z.logit_rows * c->vocab_size;
+    return z;
+}
+
+static uint64_t scratch_bytes(const struct sizes *z, unsigned threads)
+{
+    return wn_arena_need(z->arena) + (threads * z->worker_floats + z->row_floats + z->logit_floats) * sizeof(float);
+}
+
+void wn_session_need(const struct wn_config *c, const struct wn_session_options *o, unsigned threads,
+                     struct wn_session_memory *need)
+{
+    struct sizes z = sizes_of(c, o, threads);
+
+    wn_state_need(c, z.context, &need->state, &need->cache);
+    need->scratch = scratch_bytes(&z, threads);
+}
+
+void wn_session_taken(const struct wn_session *s, struct wn_session_memory *taken)
+{
+    size_t floats = wn_pool_threads(s->ctx.pool) * s->ctx.worker_floats;
+
+    floats += s->stream.bank_stride * (wn_bank_count(s->ctx.config) + 1);
+    floats += s->logit_rows * s->ctx.config->vocab_size;
+    taken->state = s->state.recurrent_floats * sizeof(float);
+    taken->cache = s->state.cache_floats * sizeof(float);
+    taken->scratch = s->arena.size + floats * sizeof(float);
+}
+
+static bool allocate(struct wn_session *s, const struct sizes *z, struct wn_err *err)
+{
+    const struct wn_config *c = s->ctx.config;
+
+    if (!wn_state_init(&s->state, c, z->context, err) || !wn_arena_init(&s->arena, z->arena, err))
+        return false;
+    s->workers = wn_alloc_aligned(wn_pool_threads(s->ctx.pool) * z->worker_floats * sizeof(float), err);
+    s->rows = s->workers ? wn_alloc_aligned(z->row_floats * sizeof(float), err) : NULL;
+    s->logits = s->rows ? wn_alloc_aligned(z->logit_floats * sizeof(float), err) : NULL;
+    if (!s->logits)
+        return false;
+    s->ctx.arena = &s->arena;
+    s->ctx.worker_scratch = s->workers;
+    s->ctx.worker_floats = z->worker_floats;
+    s->stream.bank_stride = (size_t)z->chunk * c->hidden_size;
+    s->stream.p = s->rows;
+    s->stream.banks = s->rows + s->stream.bank_stride;
+    return true;
+}
+
+struct wn_session *wn_session_new_with(const struct wn_weights *w, struct wn_pool *pool,
+                                       const struct wn_kernels *kernels, const struct wn_session_options *o,
+                                       struct wn_err *err)
+{
+    const struct wn_config *c = w->config;
+    struct sizes z = sizes_of(c, o, wn_pool_threads(pool));
+    struct wn_session *s;
+
+    if (c->context_length && z.context > c->context_length) {
+        wn_fail(err, WN_ERR_ARG, "a context of %" PRIu32 " tokens is wanted, the model has %" PRIu32, z.context,
+                c->context_length);
+        return NULL;
+    }
+    s = wn_alloc(1, sizeof *s, err);
+    if (!s)
+        return NULL;
+    s->weights = w;
+    s->ctx = (struct wn_ctx){.config = c, .kernels = kernels, .pool = pool};
+    s->context = z.context;
+    s->chunk = z.chunk;
+    s->logit_rows = z.logit_rows;
+    if (!allocate(s, &z, err)) {
+        wn_session_free(s);
+        wn_fail_in(err, "a session of %" PRIu32 " tokens", z.context);
+        return NULL;
+    }
+    return s;
+}
+
+struct wn_session *wn_session_new(const struct wn_model *m, const struct wn_weights *w, struct wn_pool *pool,
+                                  const struct wn_session_options *o, struct wn_err *err)
+{
+    const struct wn_kernels *kernels = wn_kernels_get(err);
+
+    if (!kernels)
+        return NULL;
+    if (wn_model_config(m) != w->config) {
+        wn_fail(err, WN_ERR_ARG, "the weights are not those of '%s'", wn_model_path(m));
+        return NULL;
+    }
+    return wn_session_new_with(w, pool, kernels, o, err);
+}
+
+void wn_session_free(struct wn_session *s)
+{
+    if (!s)
+        return;
+    wn_state_release(&s->state);
+    wn_arena_release(&s->arena);
+    wn_free_aligned(s->workers);
+    wn_free_aligned(s->rows);
+    wn_free_aligned(s->logits);
+    free(s);
+}
+
+void wn_session_probe(struct wn_session *s, const struct wn_probe *probe)
+{
+    s->ctx.probe = probe;
+}
+
+/* Runs up to a chunk of tokens through all layers; the stream then holds what the head needs. */
+static void run_chunk(struct wn_session *s, const uint32_t *ids, size_t n)
+{
+    s->stream.tokens = n;
+    wn_embed(&s->ctx, &s->weights->ends, ids, &s->stream);
+    for (uint32_t i = 0; i < s->ctx.config->layer_count; i++)
+        wn_layer_forward(&s->ctx, &s->weights->layers[i], &s->stream, &s->state.layers[i], s->position);
+    s->position += n;
+    s->last = NULL;
+}
+
+/* Logits of tokens first .. first + n - 1 of the chunk just run. */
+static void compute_logits(struct wn_session *s, size_t first, size_t n)
+{
+    wn_logits(&s->ctx, &s->weights->ends, &s->stream, first, n, s->logits);
+    if (first + n == s->stream.tokens)
+        s->last = s->logits + (n - 1) * s->ctx.config->vocab_size;
+}
+
+static bool tell_logits(struct wn_session *s, wn_logits_fn *on_logits, void *arg, struct wn_err *err)
+{
+    uint64_t start = s->position - s->stream.tokens;
+
+    for (size_t first = 0; first < s->stream.tokens; first += s->logit_rows) {
+        size_t n = wn_min_size(s->logit_rows, s->stream.tokens - first);
+
+        compute_logits(s, first, n);
+        for (size_t i = 0; i < n; i++)
+            if (!on_logits(arg, start + first + i, s->logits + i * s->ctx.config->vocab_size))
+                return wn_fail(err, WN_ERR_CANCELED, "stopped at position %" PRIu64, start + first + i);
+    }
+    return true;
+}
+
+static bool check_ids(const struct wn_session *s, const uint32_t *ids, size_t n, struct wn_err *err)
+{
+    if (n > s->context - s->position)
+        return wn_fail(err, WN_ERR_ARG, "%zu tokens after %" PRIu64 " do not fit a context of %" PRIu32, n, s->position,
+                       s->context);
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] >= s->ctx.config->vocab_size)
+            return wn_fail(err, WN_ERR_ARG, "token %zu of %zu is %" PRIu32 ", the vocabulary has %" PRIu32, i + 1, n,
+                           ids[i], s->ctx.config->vocab_size);
+    return true;
+}
+
+bool wn_session_feed(struct wn_session *s, const uint32_t *ids, size_t n, wn_logits_fn *on_logits, void *arg,
+                     struct wn_err *err)
+{
+    if (!check_ids(s, ids, n, err))
+        return false;
+    while (n > 0) {
+        size_t take = wn_min_size(s->chunk, n);
+
+        run_chunk(s, ids, take);
+        ids += take;
+        n -= take;
+        if (on_logits && !tell_logits(s, on_logits, arg, err))
+            return false;
+        if (!on_logits && n == 0)
+            compute_logits(s, take - 1, 1);
+    }
+    return true;
+}
+
+const float *wn_session_logits(const struct wn_session *s)
+{
+    return s->last;
+}
+
+uint64_t wn_session_position(const struct wn_session *s)
+{
+    return s->position;
+}
+
+void wn_session_reset(struct wn_session *s)
+{
+    wn_state_reset(&s->state);
+    s->position = 0;
+    s->last = NULL;
+}
+
+const char *wn_kernels_name(struct wn_err *err)
+{
+    const struct wn_kernels *k = wn_kernels_get(err);
+
+    return k ? k->name : NULL;
+}

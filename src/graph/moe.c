@@ -1,0 +1,217 @@
+/*
+ * The mixture of experts. A token is routed from its full width, goes down to the experts' width (the latent; models
+ * without one stay at full width), through its k experts, is summed, normed and brought up; the shared experts read the
+ * full width:
+ *
+ *   z = W_down x;  y = sum over ranks of w_e * expert_e(z), from +0 by falling choice with fused multiply-adds
+ *   out = W_up RMSNorm(y) + shared(x)
+ *
+ * A (token, rank) pair is one row of work. Rows are grouped by expert, so that each weight of a chosen expert is read once
+ * per call and an expert that nobody chose is not touched; the sum then picks each token's rows out by rank again, which
+ * makes it the same for any chunk and any numbering of the experts.
+ */
+#include "graph/blocks.h"
+
+#include <assert.h>
+#include <string.h>
+
+struct buffers {
+    float *scores, *choice;     /* [token][expert] */
+    float *weights;             /* [token][k] */
+    uint32_t *ids, *row;        /* [token][k]: expert, and the pair's row among the grouped */
+    size_t *first_row;          /* [experts + 1]: where each expert's rows begin */
+    float *z;                   /* [token][width], latent models only */
+    float *in, *y;              /* [row][width] */
+    float *g, *u;               /* [row][moe_intermediate] */
+    float *sum;                 /* [token][width] */
+    float *shared_g, *shared_u; /* [token][shared intermediate] */
+    float *routed;              /* [token][hidden] */
+    struct wn_mlp_job *jobs;    /* [experts with rows + shared] */
+    size_t *first_piece;
+};
+
+static size_t width_of(const struct wn_config *c)
+{
+    return c->latent_size ? c->latent_size : c->hidden_size;
+}
+
+static void lay(struct wn_layout *l, const struct wn_config *c, size_t tokens, struct buffers *b)
+{
+    size_t k = c->experts_per_token, rows = tokens * k, width = width_of(c), inner = c->moe_intermediate_size;
+    size_t shared_inner = inner * c->shared_experts, most_jobs = wn_min_size(c->expert_count, rows) + 1;
+
+    b->scores = wn_layout_f32(l, tokens * c->expert_count);
+    b->choice = wn_layout_f32(l, tokens * c->expert_count);
+    b->weights = wn_layout_f32(l, rows);
+    b->ids = wn_layout_take(l, rows, sizeof *b->ids);
+    b->row = wn_layout_take(l, rows, sizeof *b->row);
+    b->first_row = wn_layout_take(l, c->expert_count + 1, sizeof *b->first_row);
+    b->z = wn_layout_f32(l, c->latent_size ? tokens * width : 0);
+    b->in = wn_layout_f32(l, rows * width);
+    b->y = wn_layout_f32(l, rows * width);
+    b->g = wn_layout_f32(l, rows * inner);
+    b->u = wn_layout_f32(l, rows * inner);
+    b->sum = wn_layout_f32(l, tokens * width);
+    b->shared_g = wn_layout_f32(l, tokens * shared_inner);
+    b->shared_u = wn_layout_f32(l, tokens * shared_inner);
+    b->routed = wn_layout_f32(l, tokens * c->hidden_size);
+    b->jobs = wn_layout_take(l, most_jobs, sizeof *b->jobs);
+    b->first_piece = wn_layout_take(l, most_jobs + 1, sizeof *b->first_piece);
+}
+
+size_t wn_moe_scratch(const struct wn_config *c, size_t tokens)
+{
+    struct wn_layout l = {0};
+    struct buffers b;
+
+    lay(&l, c, tokens, &b);
+    return l.bytes;
+}
+
+struct moe {
+    const struct wn_ctx *ctx;
+    const struct wn_moe_weights *w;
+    struct buffers b;
+    const float *x, *z; /* z is x without a latent */
+    size_t tokens, k, width;
+    int32_t layer;
+};
+
+/* Counting sort of the pairs by expert: first_row and row. */
+static void group_rows(const struct moe *m)
+{
+    size_t pairs = m->tokens * m->k, *first = m->b.first_row;
+
+    memset(first, 0, (m->w->expert_count + 1) * sizeof *first);
+    for (size_t i = 0; i < pairs; i++)
+        first[m->b.ids[i] + 1]++;
+    for (size_t e = 0; e < m->w->expert_count; e++)
+        first[e + 1] += first[e];
+    for (size_t i = 0; i < pairs; i++)
+        m->b.row[i] = (uint32_t)first[m->b.ids[i]]++;
+    /* each entry has moved on to the next expert's beginning */
+    memmove(first + 1, first, m->w->expert_count * sizeof *first);
+    first[0] = 0;
+}
+
+static void gather_piece(void *arg, size_t token, unsigned worker)
+{
+    const struct moe *m = arg;
+
+    (void)worker;
+    for (size_t i = token * m->k; i < (token + 1) * m->k; i++)
+        memcpy(m->b.in + m->b.row[i] * m->width, m->z + token * m->width, m->width * sizeof(float));
+}
+
+static size_t add_jobs(const struct moe *m, float *shared_out)
+{
+    const struct wn_config *c = m->ctx->config;
+    const struct buffers *b = &m->b;
+    size_t n = 0;
+
+    for (size_t e = 0; e < m->w->expert_count; e++) {
+        const struct wn_expert *x = &m->w->experts[e];
+        size_t row = b->first_row[e], rows = b->first_row[e + 1] - row;
+
+        if (rows)
+            b->jobs[n++] = (struct wn_mlp_job){&x->gate,
+                                               &x->up,
+                                               &x->down,
+                                               b->in + row * m->width,
+                                               rows,
+                                               b->g + row * c->moe_intermediate_size,
+                                               b->u + row * c->moe_intermediate_size,
+                                               b->y + row * m->width};
+    }
+    if (c->shared_experts)
+        b->jobs[n++] = (struct wn_mlp_job){&m->w->shared.gate, &m->w->shared.up, &m->w->shared.down, m->x,
+                                           m->tokens,          b->shared_g,      b->shared_u,        shared_out};
+    return n;
+}
+
+static void sum_piece(void *arg, size_t token, unsigned worker)
+{
+    const struct moe *m = arg;
+    float *sum = m->b.sum + token * m->width;
+
+    (void)worker;
+    memset(sum, 0, m->width * sizeof *sum);
+    for (size_t i = token * m->k; i < (token + 1) * m->k; i++)
+        m->ctx->kernels->axpy(m->b.weights[i], m->b.y + m->b.row[i] * m->width, sum, m->width);
+}
+
+static void show_routed(const struct moe *m)
+{
+    const struct wn_probe *p = m->ctx->probe;
+    size_t pairs = m->tokens * m->k;
+    float *outputs = m->b.in; /* the experts have read it */
+
+    if (!p || !p->routed)
+        return;
+    for (size_t i = 0; i < pairs; i++)
+        memcpy(outputs + i * m->width, m->b.y + m->b.row[i] * m->width, m->width * sizeof *outputs);
+    p->routed(p->arg, m->layer, m->b.ids, m->b.weights, outputs, m->tokens, m->k, m->width);
+}
+
+/* Router and way down, both from the full width. */
+static void route(struct moe *m)
+{
+    const struct wn_ctx *ctx = m->ctx;
+    const struct wn_linear_job jobs[] = {{&m->w->router, m->x, m->b.scores}, {&m->w->latent_down, m->x, m->b.z}};
+    bool latent = ctx->config->latent_size != 0;
+
+    wn_linear_group(ctx, jobs, latent ? 2 : 1, m->tokens);
+    m->z = latent ? m->b.z : m->x;
+    wn_show(ctx, "latent_in", m->layer, m->z, m->tokens, m->width);
+    wn_router_choose(ctx, m->w->router_bias, m->w->expert_count, m->tokens, m->b.scores, m->b.choice, m->b.ids,
+                     m->b.weights);
+    wn_show(ctx, "router_scores", m->layer, m->b.scores, m->tokens, m->w->expert_count);
+    wn_show(ctx, "router_choice_scores", m->layer, m->b.choice, m->tokens, m->w->expert_count);
+}
+
+/* Weighted sum, its norm, and the way up into routed [token][hidden]. */
+static void combine(const struct moe *m, float *routed)
+{
+    const struct wn_ctx *ctx = m->ctx;
+    const struct wn_config *c = ctx->config;
+
+    wn_pool_run(ctx->pool, sum_piece, (void *)m, m->tokens);
+    wn_show(ctx, "latent_sum", m->layer, m->b.sum, m->tokens, m->width);
+    if (m->w->latent_norm)
+        wn_norm_rows(ctx, m->b.sum, m->width, m->w->latent_norm, c->rms_norm_eps, m->b.sum, m->width, m->tokens,
+                     m->width);
+    if (c->latent_size)
+        wn_linear(ctx, &m->w->latent_up, m->b.sum, m->tokens, routed);
+    else
+        memcpy(routed, m->b.sum, m->tokens * m->width * sizeof *routed);
+}
+
+void wn_moe_forward(const struct wn_ctx *ctx, const struct wn_layer *layer, const float *x, size_t tokens, float *out)
+{
+    const struct wn_config *c = ctx->config;
+    size_t mark = wn_arena_mark(ctx->arena);
+    struct moe m = {.ctx = ctx,
+                    .w = &layer->mlp,
+                    .x = x,
+                    .tokens = tokens,
+                    .k = c->experts_per_token,
+                    .width = width_of(c),
+                    .layer = (int32_t)layer->index};
+    size_t jobs;
+
+    assert(m.w->expert_count >= m.k && m.w->expert_count <= c->expert_count);
+    lay(&(struct wn_layout){ctx->arena, 0}, c, tokens, &m.b);
+    route(&m);
+    group_rows(&m);
+    wn_pool_run(ctx->pool, gather_piece, &m, tokens);
+    jobs = add_jobs(&m, out);
+    wn_mlp_run(ctx, m.b.jobs, jobs, m.b.first_piece);
+    show_routed(&m);
+    if (c->shared_experts) {
+        combine(&m, m.b.routed);
+        ctx->kernels->add(m.b.routed, out, out, tokens * c->hidden_size);
+    } else {
+        combine(&m, out);
+    }
+    wn_arena_rewind(ctx->arena, mark);
+}

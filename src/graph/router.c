@@ -1,0 +1,89 @@
+/*
+ * Which experts a token takes, and how much of each:
+ *
+ *   score = sigmoid(x . gate);  choice = score + bias;  the top k of choice, the lower index first on a tie
+ *   weight = score / (sum of the chosen scores + 1e-20) * routed_scaling_factor
+ *
+ * The bias chooses and never weighs. All in f32; the chosen scores are summed by falling choice, so that the sum does not
+ * depend on how experts are numbered and a pruned model has the bits of the full one with the dropped experts masked.
+ */
+#include "graph/blocks.h"
+
+#include <math.h>
+
+/* Puts expert e into the list of the n best so far (room k), which is ordered by falling choice. */
+static size_t insert(uint32_t *ids, size_t n, size_t k, const float *choice, uint32_t e)
+{
+    size_t at = n;
+
+    while (at > 0 && choice[ids[at - 1]] < choice[e])
+        at--;
+    if (at == k)
+        return n;
+    if (n < k)
+        n++;
+    for (size_t i = n - 1; i > at; i--)
+        ids[i] = ids[i - 1];
+    ids[at] = e;
+    return n;
+}
+
+static bool chosen(const uint32_t *ids, size_t n, uint32_t e)
+{
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] == e)
+            return true;
+    return false;
+}
+
+/*
+ * Fills ids[k] by falling choice. Scores that are no numbers have no order: if they leave room, it is filled with the
+ * lowest experts that may be chosen, so that a damaged weight gives NaN logits and not a stray index.
+ */
+static void choose(const float *choice, const float *bias, uint32_t experts, size_t k, uint32_t *ids)
+{
+    size_t n = 0;
+
+    for (uint32_t e = 0; e < experts; e++)
+        if (choice[e] > -INFINITY)
+            n = insert(ids, n, k, choice, e);
+    for (int masked = 0; masked <= 1; masked++)
+        for (uint32_t e = 0; e < experts && n < k; e++)
+            if ((bias[e] > -INFINITY) != masked && !chosen(ids, n, e))
+                ids[n++] = e;
+}
+
+struct routing {
+    const struct wn_ctx *ctx;
+    const float *bias;
+    size_t experts;
+    float *scores, *choice, *weights;
+    uint32_t *ids;
+};
+
+static void route_piece(void *arg, size_t token, unsigned worker)
+{
+    const struct routing *r = arg;
+    const struct wn_config *c = r->ctx->config;
+    size_t k = c->experts_per_token;
+    float *scores = r->scores + token * r->experts, *choice = r->choice + token * r->experts;
+    float *weights = r->weights + token * k, sum = 0.0f;
+    uint32_t *ids = r->ids + token * k;
+
+    (void)worker;
+    r->ctx->kernels->sigmoid(scores, scores, r->experts);
+    r->ctx->kernels->add(scores, r->bias, choice, r->experts);
+    choose(choice, r->bias, (uint32_t)r->experts, k, ids);
+    for (size_t i = 0; i < k; i++)
+        sum += scores[ids[i]];
+    for (size_t i = 0; i < k; i++)
+        weights[i] = (c->renormalize ? scores[ids[i]] / (sum + 1e-20f) : scores[ids[i]]) * c->routed_scaling_factor;
+}
+
+void wn_router_choose(const struct wn_ctx *ctx, const float *bias, size_t experts, size_t tokens, float *scores,
+                      float *choice, uint32_t *ids, float *weights)
+{
+    struct routing r = {ctx, bias, experts, scores, choice, weights, ids};
+
+    wn_pool_run(ctx->pool, route_piece, &r, tokens);
+}
