@@ -1,5 +1,9 @@
 /*
  * Saliency, streamed layer by layer: one layer of weights and the activations of the calibration set, never the model.
+ *
+ * The activations lie in a work folder on disk. A run that was stopped, killed or cut off goes on behind the last layer
+ * that it finished, and ends with the same archive, byte for byte. The archive depends on the model, the corpus and its
+ * cutting, and on nothing else: not on threads, memory or interruptions.
  */
 #ifndef WINNOW_CALIBRATE_H
 #define WINNOW_CALIBRATE_H
@@ -9,33 +13,50 @@
 #include <winnow/pool.h>
 
 struct wn_calibrate_options {
-    const char *corpus;    /* JSONL of {"source","text"} (or "tokens": [ids]); or plain text, its source then "text" */
-    const char *out;       /* SAL.npz; must not exist unless overwrite */
+    const char *corpus; /* JSONL of {"source","text"} (or "tokens": [ids]); or plain text, its source then "text" */
+    const char *out;    /* SAL.npz; must not exist unless overwrite */
     bool overwrite;
-    uint32_t sequence;     /* tokens per sequence; 0: 512. Texts of one source are joined and cut; what is left over is dropped */
-    uint64_t max_tokens;   /* 0: all. Taken evenly from the front of the corpus, so the mix stays */
-    const char *work;      /* folder of the resumable state; NULL: OUT.work. Removed when done */
-    bool fresh;            /* ignore what an earlier run left */
-    uint64_t ram;          /* bytes; 0: no limit. A need above it is refused with the smallest workable number */
+    uint32_t
+        sequence; /* tokens per sequence; 0: 512. Texts of one source are joined and cut; what is left over is dropped */
+    uint64_t max_tokens; /* 0: all. Taken evenly from the front of the corpus, so the mix stays */
+    const char *work;    /* folder of the resumable state (its parent must exist); NULL: OUT.work. Removed when done */
+    bool fresh;          /* ignore what an earlier run left */
+    uint64_t ram;        /* bytes; 0: no limit. A need above it is refused with the smallest workable number */
 };
 
+/*
+ * What a run takes. peak is the largest resident set of the whole process: what it holds when the run begins (program,
+ * tables of the model, the corpus' ids: base), and on top the mapped and owned bytes of the largest layer, the scratch and
+ * the records. Activations are read and written through buffers that are part of the scratch; the system's file cache
+ * is not counted. Under `ram` fewer tokens go through a layer at a time, which makes the scratch smaller.
+ */
 struct wn_calibrate_need {
     uint64_t sequences, tokens, sources;
-    uint64_t activations; /* bytes of the streams and banks of all tokens, on disk (mapped) */
+    uint64_t activations; /* bytes on disk: the running stream twice, and the banks, of all tokens */
     uint64_t layer;       /* largest layer */
-    uint64_t scratch, records, peak; /* peak: resident bytes at most */
+    uint64_t scratch, records, base, peak;
+    uint32_t chunk; /* tokens at a time */
 };
 
 struct wn_calibrate_result {
     struct wn_calibrate_need need;
-    uint32_t layers_done, layers_resumed;
+    uint32_t layers_done, layers_resumed; /* computed by this run; taken over from an earlier one */
     double seconds;
 };
 
-/* Tells what the job will take, without running it. */
-WN_API WN_CHECKED bool wn_calibrate_plan(const struct wn_model *m, unsigned threads, const struct wn_calibrate_options *o,
-                                         struct wn_calibrate_need *need, struct wn_err *err);
-WN_API WN_CHECKED bool wn_calibrate(const struct wn_model *m, struct wn_pool *pool, const struct wn_calibrate_options *o,
-                                    const struct wn_job *job, struct wn_calibrate_result *result, struct wn_err *err);
+/* Tells what the job will take, without running it. Reads the corpus. */
+WN_API WN_CHECKED bool wn_calibrate_plan(const struct wn_model *m, unsigned threads,
+                                         const struct wn_calibrate_options *o, struct wn_calibrate_need *need,
+                                         struct wn_err *err);
+
+/*
+ * Runs it. Canceled (WN_ERR_CANCELED) or failed, it leaves the work folder, and the same call goes on from there; a folder
+ * left by a run with another model, corpus or setting is refused (WN_ERR_ARG, naming what differs) unless `fresh`.
+ * Only one run at a time may use a work folder. Pages of the model's files are dropped as layers are done, so sessions of
+ * the same model slow down while this runs.
+ */
+WN_API WN_CHECKED bool wn_calibrate(const struct wn_model *m, struct wn_pool *pool,
+                                    const struct wn_calibrate_options *o, const struct wn_job *job,
+                                    struct wn_calibrate_result *result, struct wn_err *err);
 
 #endif

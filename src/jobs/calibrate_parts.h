@@ -1,0 +1,78 @@
+/*
+ * What the files of calibration share: the plan of a run (calibrate_plan.c), the sums of a layer (calibrate_records.c)
+ * and the run itself (calibrate.c).
+ */
+#ifndef WN_JOBS_CALIBRATE_PARTS_H
+#define WN_JOBS_CALIBRATE_PARTS_H
+
+#include "graph/graph.h"
+#include "jobs/corpus.h"
+#include "jobs/saliency.h"
+#include <winnow/calibrate.h>
+
+/* ---- the plan ---- */
+
+/* A run that is ready to start: the corpus in memory and the needs worked out. */
+struct wn_calibration {
+    const struct wn_model *model;
+    const struct wn_config *config;
+    const struct wn_calibrate_options *options;
+    struct wn_corpus corpus;
+    struct wn_calibrate_need need;
+};
+
+/* Reads the corpus, binds each layer once for its size, and chooses the chunk. Release it after success. */
+WN_CHECKED bool wn_calibration_init(struct wn_calibration *c, const struct wn_model *m, unsigned threads,
+                                    const struct wn_calibrate_options *o, struct wn_err *err);
+void wn_calibration_release(struct wn_calibration *c);
+
+/* Gives all mapped pages of the model back to the system; they are read again when touched. */
+void wn_calibration_drop_pages(const struct wn_model *m);
+
+/* Channels of what a layer's experts read. */
+static inline uint32_t wn_expert_width(const struct wn_config *c)
+{
+    return c->latent_size ? c->latent_size : c->hidden_size;
+}
+
+/* Buffers of a run, all out of one arena, whose rest is the graph's. Sizes in floats are [chunk] or [longest] wide. */
+struct wn_calibration_buffers {
+    struct wn_arena arena;
+    float *p;              /* [chunk][hidden] */
+    float *banks;          /* [bank][chunk][hidden] */
+    float *state;          /* the largest recurrent state of a layer */
+    float *cache;          /* [longest][kv_lora + rope] */
+    double *norms;         /* [chunk][k] */
+    float *worker_scratch; /* [threads][worker_floats] */
+    size_t state_floats, worker_floats;
+};
+
+WN_CHECKED bool wn_calibration_buffers_init(struct wn_calibration_buffers *b, const struct wn_calibration *c,
+                                            unsigned threads, struct wn_err *err);
+
+/* ---- the sums ---- */
+
+/*
+ * Adds what the probe shows to the sums of its layer: all in f64, token by token in the order of the corpus, on the thread
+ * that runs the job, so no sum depends on threads or chunks.
+ */
+struct wn_records {
+    struct wn_saliency *sums; /* borrowed */
+    struct wn_pool *pool;
+    double *norms;                      /* [chunk][k] */
+    const struct wn_sequence *sequence; /* of the tokens that come next ... */
+    size_t first;                       /* ... and the number of the first in it */
+    struct wn_probe probe;              /* to be shown the layer */
+};
+
+void wn_records_init(struct wn_records *r, const struct wn_config *c, struct wn_saliency *sums, struct wn_pool *pool,
+                     double *norms);
+
+/* A layer's sums as bytes and back. The size is the same for all layers; record NULL: only tells it. */
+size_t wn_record_save(const struct wn_saliency *s, uint32_t layer, char *record);
+void wn_record_load(struct wn_saliency *s, uint32_t layer, const char *record);
+
+/* A layer whose sums are not finite is refused, by the expert's number. */
+WN_CHECKED bool wn_record_check(const struct wn_saliency *s, uint32_t layer, struct wn_err *err);
+
+#endif

@@ -1,0 +1,190 @@
+/*
+ * What a calibration takes, worked out before it runs: the corpus is read, each layer bound once for its size, and the
+ * chunk of tokens chosen that fits the memory allowed.
+ */
+#include "jobs/calibrate_parts.h"
+#include "base/checked.h"
+#include "sys/clock.h"
+
+#include <inttypes.h>
+
+#define CHUNK_MOST  512 /* more gains nothing: each expert of K3 already sees about nine tokens */
+#define CHUNK_LEAST 16
+
+static uint64_t most(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+void wn_calibration_drop_pages(const struct wn_model *m)
+{
+    const struct wn_source *s = wn_model_source(m);
+
+    /* whole files: the system also maps pages around those that were touched */
+    for (size_t i = 0; i < wn_source_file_count(s); i++) {
+        const struct wn_file *f = &wn_source_file_at(s, i)->file;
+
+        wn_file_dont_need(f, 0, f->bytes);
+    }
+}
+
+/* ---- buffers ---- */
+
+/* Takes from the arena when there is one, and adds up otherwise; one walk for both, so they agree. */
+static void *take(struct wn_calibration_buffers *b, size_t *bytes, size_t n, size_t size)
+{
+    *bytes += wn_arena_need(n * size);
+    return b->arena.at ? wn_arena_take(&b->arena, n * size) : NULL;
+}
+
+static size_t lay_out(struct wn_calibration_buffers *b, const struct wn_calibration *c, size_t chunk, unsigned threads)
+{
+    const struct wn_config *k = c->config;
+    uint64_t state = 0, cache = 0;
+    size_t bytes = 0, hidden = k->hidden_size;
+
+    for (uint32_t i = 0; i < k->layer_count; i++) {
+        state = most(state, wn_layer_state_bytes(k, i));
+        cache = most(cache, wn_layer_cache_bytes_per_token(k, i));
+    }
+    b->state_floats = (size_t)state / sizeof(float);
+    b->worker_floats = wn_graph_worker_floats(k, c->corpus.longest);
+    b->p = take(b, &bytes, chunk * hidden, sizeof(float));
+    b->banks = take(b, &bytes, wn_bank_count(k) * chunk * hidden, sizeof(float));
+    b->state = take(b, &bytes, b->state_floats, sizeof(float));
+    b->cache = take(b, &bytes, c->corpus.longest, (size_t)cache);
+    b->norms = take(b, &bytes, chunk * k->experts_per_token, sizeof(double));
+    b->worker_scratch = take(b, &bytes, threads * b->worker_floats, sizeof(float));
+    return bytes + wn_arena_need(wn_graph_scratch(k, chunk, c->corpus.longest, threads));
+}
+
+bool wn_calibration_buffers_init(struct wn_calibration_buffers *b, const struct wn_calibration *c, unsigned threads,
+                                 struct wn_err *err)
+{
+    *b = (struct wn_calibration_buffers){0};
+    if (!wn_arena_init(&b->arena, lay_out(b, c, c->need.chunk, threads), err))
+        return false;
+    (void)lay_out(b, c, c->need.chunk, threads);
+    return true;
+}
+
+/* ---- needs ---- */
+
+static bool measure_layers(const struct wn_model *m, const struct wn_config *k, uint64_t *largest, struct wn_err *err)
+{
+    bool moe = false;
+
+    *largest = 0;
+    for (uint32_t i = 0; i < k->layer_count; i++) {
+        struct wn_layer layer;
+
+        if (!wn_layer_bind(m, i, &layer, err))
+            return false;
+        *largest = most(*largest, wn_layer_bytes(m, &layer));
+        moe |= layer.moe;
+        wn_layer_release(&layer);
+    }
+    return moe || wn_fail(err, WN_ERR_ARG, "'%s' has no routed experts to calibrate", wn_model_path(m));
+}
+
+/* Six sums per source, two halves and two totals per expert; the inputs' magnitudes. */
+static uint64_t record_bytes(const struct wn_calibration *c)
+{
+    const struct wn_config *k = c->config;
+    uint64_t experts = (uint64_t)k->layer_count * k->expert_count * sizeof(double);
+
+    return experts * (6 * (uint64_t)c->corpus.source_count + 4) +
+           (uint64_t)k->layer_count * (wn_expert_width(k) + 1) * sizeof(double);
+}
+
+/* The phases do not overlap: embedding, the layers, and writing the archive (arrays, and their zipped form). */
+static void size_chunk(struct wn_calibration *c, unsigned threads, uint64_t embedding, uint32_t chunk)
+{
+    struct wn_calibrate_need *n = &c->need;
+    struct wn_calibration_buffers b = {0};
+
+    n->chunk = chunk;
+    n->scratch = lay_out(&b, c, chunk, threads);
+    n->peak = most(n->scratch + n->records + most(n->layer, embedding), 3 * n->records) + n->base;
+}
+
+static bool fit_ram(struct wn_calibration *c, unsigned threads, uint64_t embedding, struct wn_err *err)
+{
+    uint64_t ram = c->options->ram;
+    uint32_t chunk = c->corpus.longest < CHUNK_MOST ? c->corpus.longest : CHUNK_MOST;
+
+    for (size_chunk(c, threads, embedding, chunk); ram && c->need.peak > ram && chunk > CHUNK_LEAST;
+         size_chunk(c, threads, embedding, chunk))
+        chunk = chunk / 2 > CHUNK_LEAST ? chunk / 2 : CHUNK_LEAST;
+    if (ram && c->need.peak > ram)
+        return wn_fail(err, WN_ERR_ARG,
+                       "calibrating needs at least %" PRIu64 " bytes of memory (%" PRIu64
+                       " for the largest layer), and %" PRIu64 " are allowed",
+                       c->need.peak, c->need.layer, ram);
+    return true;
+}
+
+static bool work_out(struct wn_calibration *c, unsigned threads, struct wn_err *err)
+{
+    const struct wn_config *k = c->config;
+    struct wn_calibrate_need *n = &c->need;
+    struct wn_ends ends;
+    uint64_t embedding, streams = (uint64_t)wn_bank_count(k) + 2;
+
+    n->sequences = c->corpus.sequence_count;
+    n->tokens = c->corpus.tokens;
+    n->sources = c->corpus.source_count;
+    if (!wn_mul_u64(streams * k->hidden_size * sizeof(float), n->tokens, &n->activations))
+        return wn_fail(err, WN_ERR_ARG, "activations of %" PRIu64 " tokens are too large", n->tokens);
+    if (!measure_layers(c->model, k, &n->layer, err) || !wn_ends_bind(c->model, &ends, err))
+        return false;
+    embedding = ends.embedding.rows * ends.embedding.row_bytes;
+    wn_ends_release(&ends);
+    n->records = record_bytes(c);
+    wn_calibration_drop_pages(c->model);
+    n->base = wn_resident_memory();
+    return fit_ram(c, threads, embedding, err);
+}
+
+static bool read_corpus(struct wn_calibration *c, struct wn_err *err)
+{
+    const struct wn_calibrate_options *o = c->options;
+    struct wn_err no_vocab;
+
+    return wn_corpus_read(&c->corpus,
+                          &(struct wn_corpus_options){.path = o->corpus,
+                                                      .vocab = wn_model_vocab(c->model, &no_vocab),
+                                                      .vocab_size = c->config->vocab_size,
+                                                      .sequence = o->sequence,
+                                                      .max_tokens = o->max_tokens},
+                          err);
+}
+
+bool wn_calibration_init(struct wn_calibration *c, const struct wn_model *m, unsigned threads,
+                         const struct wn_calibrate_options *o, struct wn_err *err)
+{
+    *c = (struct wn_calibration){.model = m, .config = wn_model_config(m), .options = o};
+    if (!read_corpus(c, err))
+        return false;
+    if (work_out(c, threads, err))
+        return true;
+    wn_calibration_release(c);
+    return false;
+}
+
+void wn_calibration_release(struct wn_calibration *c)
+{
+    wn_corpus_release(&c->corpus);
+}
+
+bool wn_calibrate_plan(const struct wn_model *m, unsigned threads, const struct wn_calibrate_options *o,
+                       struct wn_calibrate_need *need, struct wn_err *err)
+{
+    struct wn_calibration c;
+
+    if (!wn_calibration_init(&c, m, threads, o, err))
+        return false;
+    *need = c.need;
+    wn_calibration_release(&c);
+    return true;
+}

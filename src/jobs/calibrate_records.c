@@ -1,0 +1,176 @@
+/*
+ * The sums of one layer, from what the probe shows of each token:
+ *
+ *   count += 1;  gate += g;  norm += n;  saliency += g n;  sq += (g n)^2;  max = max(max, n)      per source and expert
+ *   act_mag[channel] += |z[channel]|                                                              per layer
+ *
+ * g is the routing weight as it multiplies the output (renormalised and scaled), n = sqrt(sum of y_i^2) the length of the
+ * expert's output before that, z what the experts read.
+ */
+#include "jobs/calibrate_parts.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#define LANES 8
+
+/* Squares of f32 values are exact in f64; LANES partial sums keep the adder busy, in one order for all machines. */
+static double norm_of(const float *y, size_t n)
+{
+    double lane[LANES] = {0};
+    size_t i = 0;
+
+    for (; i + LANES <= n; i += LANES)
+        for (size_t j = 0; j < LANES; j++)
+            lane[j] += (double)y[i + j] * y[i + j];
+    for (size_t j = 0; i + j < n; j++)
+        lane[j] += (double)y[i + j] * y[i + j];
+    for (size_t half = LANES / 2; half > 0; half /= 2)
+        for (size_t j = 0; j < half; j++)
+            lane[j] += lane[j + half];
+    return sqrt(lane[0]);
+}
+
+struct norms {
+    const float *outputs; /* [token][k][width] */
+    size_t k, width;
+    double *norms; /* [token][k] */
+};
+
+static void norms_of_token(void *arg, size_t token, unsigned worker)
+{
+    const struct norms *n = arg;
+
+    (void)worker;
+    for (size_t i = token * n->k; i < (token + 1) * n->k; i++)
+        n->norms[i] = norm_of(n->outputs + i * n->width, n->width);
+}
+
+/* One routed output: token's source and half, its expert's place, gate and norm. */
+static void add_one(struct wn_saliency *s, uint32_t layer, uint32_t source, uint32_t half, uint32_t expert, double gate,
+                    double norm)
+{
+    size_t at = wn_saliency_source_row(s, source, layer) + expert;
+    double product = gate * norm;
+
+    s->source_counts[at]++;
+    s->sum_gate[at] += gate;
+    s->sum_norm[at] += norm;
+    s->source_saliency[at] += product;
+    s->sum_sq[at] += product * product;
+    /* not fmax: a NaN must stay to be seen, which the sums above see to */
+    if (norm > s->max_norm[at])
+        s->max_norm[at] = norm;
+    s->half_saliency[wn_saliency_source_row(s, half, layer) + expert] += product;
+}
+
+static void add_routed(void *arg, int32_t layer, const uint32_t *ids, const float *weights, const float *outputs,
+                       size_t tokens, size_t k, size_t width)
+{
+    struct wn_records *r = arg;
+    const struct wn_sequence *q = r->sequence;
+
+    assert(r->first + tokens <= q->n);
+    wn_pool_run(r->pool, norms_of_token, &(struct norms){outputs, k, width, r->norms}, tokens);
+    for (size_t t = 0; t < tokens; t++) {
+        uint32_t source = q->labels ? q->labels[r->first + t] : q->source;
+
+        for (size_t i = t * k; i < (t + 1) * k; i++)
+            add_one(r->sums, (uint32_t)layer, source, q->half, ids[i], (double)weights[i], r->norms[i]);
+    }
+}
+
+static void add_input(struct wn_records *r, uint32_t layer, const float *z, size_t tokens, size_t width)
+{
+    double *mag = r->sums->act_mag + (size_t)layer * r->sums->latent_size;
+
+    assert(width == r->sums->latent_size);
+    for (size_t t = 0; t < tokens; t++)
+        for (size_t i = 0; i < width; i++)
+            mag[i] += fabs((double)z[t * width + i]);
+    r->sums->act_n[layer] += tokens;
+}
+
+static void add_latent(void *arg, const char *name, int32_t layer, const float *data, size_t tokens, size_t width)
+{
+    if (strcmp(name, "latent_in") == 0)
+        add_input(arg, (uint32_t)layer, data, tokens, width);
+}
+
+/* Without a latent the experts read the block's normed input. */
+static void add_full_width(void *arg, const char *name, int32_t layer, const float *data, size_t tokens, size_t width)
+{
+    struct wn_records *r = arg;
+
+    if (strcmp(name, "mlp_norm") == 0 && r->sums->layer_experts[layer])
+        add_input(r, (uint32_t)layer, data, tokens, width);
+}
+
+void wn_records_init(struct wn_records *r, const struct wn_config *c, struct wn_saliency *sums, struct wn_pool *pool,
+                     double *norms)
+{
+    *r = (struct wn_records){.sums = sums, .pool = pool, .norms = norms};
+    r->probe = (struct wn_probe){r, c->latent_size ? add_latent : add_full_width, add_routed};
+}
+
+/* ---- records ---- */
+
+enum direction { COUNT, SAVE, LOAD };
+
+/* Moves n bytes between the sums and the record at *at, which goes on. */
+static void move(enum direction d, char *record, size_t *at, void *sums, size_t n)
+{
+    if (d == SAVE)
+        memcpy(record + *at, sums, n);
+    else if (d == LOAD)
+        memcpy(sums, record + *at, n);
+    *at += n;
+}
+
+static size_t walk(const struct wn_saliency *s, uint32_t layer, char *record, enum direction d)
+{
+    size_t at = 0, row = s->expert_count * sizeof(double);
+
+    for (uint32_t i = 0; i < s->source_count; i++) {
+        size_t first = wn_saliency_source_row(s, i, layer);
+
+        move(d, record, &at, s->source_saliency + first, row);
+        move(d, record, &at, s->source_counts + first, row);
+        move(d, record, &at, s->sum_gate + first, row);
+        move(d, record, &at, s->sum_norm + first, row);
+        move(d, record, &at, s->sum_sq + first, row);
+        move(d, record, &at, s->max_norm + first, row);
+    }
+    for (uint32_t half = 0; half < 2; half++)
+        move(d, record, &at, s->half_saliency + wn_saliency_source_row(s, half, layer), row);
+    move(d, record, &at, s->act_mag + (size_t)layer * s->latent_size, s->latent_size * sizeof(double));
+    move(d, record, &at, s->act_n + layer, sizeof *s->act_n);
+    return at;
+}
+
+size_t wn_record_save(const struct wn_saliency *s, uint32_t layer, char *record)
+{
+    return walk(s, layer, record, record ? SAVE : COUNT);
+}
+
+void wn_record_load(struct wn_saliency *s, uint32_t layer, const char *record)
+{
+    (void)walk(s, layer, (char *)(uintptr_t)record, LOAD);
+}
+
+bool wn_record_check(const struct wn_saliency *s, uint32_t layer, struct wn_err *err)
+{
+    for (uint32_t i = 0; i < s->source_count; i++) {
+        size_t first = wn_saliency_source_row(s, i, layer);
+
+        for (uint32_t e = 0; e < s->expert_count; e++)
+            if (!isfinite(s->sum_gate[first + e]) || !isfinite(s->sum_norm[first + e]) ||
+                !isfinite(s->sum_sq[first + e]))
+                return wn_fail(err, WN_ERR_FORMAT,
+                               "layer %" PRIu32 ": outputs of expert %" PRIu32 " are not finite (source '%s')", layer,
+                               e, s->source[i]);
+    }
+    return true;
+}
