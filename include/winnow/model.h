@@ -17,6 +17,8 @@ WN_API void wn_model_close(struct wn_model *m);
 WN_API const struct wn_config *wn_model_config(const struct wn_model *m);
 /* NULL when the model brings none; *err then says why. */
 WN_API const struct wn_vocab *wn_model_vocab(const struct wn_model *m, struct wn_err *err);
+/* Something a person should know about config and vocabulary together (the end token does not end a message); or NULL. */
+WN_API const char *wn_model_warning(const struct wn_model *m);
 WN_API const char *wn_model_path(const struct wn_model *m);
 
 /* What `inspect` tells. Works for any GGUF or safetensors folder; model parts are filled where the architecture is known. */
@@ -42,7 +44,8 @@ struct wn_inspection {
     char container[16]; /* "gguf", "safetensors" */
     char architecture[64];
     char fingerprint[17];
-    bool known; /* config, class_*, per_token and memory fields below are filled */
+    bool known; /* config, per-token and memory fields below are filled */
+    char why_unknown[256]; /* otherwise: one sentence */
     const struct wn_config *config; /* NULL when not known; owned by the inspection */
     uint64_t files, tensors, file_bytes, tensor_bytes, header_bytes;
     uint64_t class_bytes[WN_CLASS_COUNT], class_tensors[WN_CLASS_COUNT];
