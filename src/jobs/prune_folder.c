@@ -1,0 +1,213 @@
+/* See prune_folder.h. */
+#include "jobs/prune_folder.h"
+#include "base/alloc.h"
+#include "jobs/prune_meta.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CONFIG_NAME "config.json"
+#define INDEX_NAME  "model.safetensors.index.json" /* the sink writes a new one */
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+static bool ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s), m = strlen(end);
+
+    return n >= m && strcmp(s + n - m, end) == 0;
+}
+
+static bool is_model_file(const struct wn_source *source, const char *name)
+{
+    for (size_t i = 0; i < wn_source_file_count(source); i++)
+        if (strcmp(base_name(wn_source_file_at(source, i)->file.path), name) == 0)
+            return true;
+    return false;
+}
+
+/* Weights in any spelling: gigabytes that are another model, or the same one once more. */
+static bool is_foreign_weights(const char *name)
+{
+    static const char *const ends[] = {".safetensors", ".gguf", ".bin", ".pt", ".pth", ".npz", ".h5", ".onnx"};
+
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+        if (ends_with(name, ends[i]))
+            return true;
+    return false;
+}
+
+static void say_left_behind(const struct wn_job *job, const char *name, const char *why)
+{
+    char line[512];
+
+    if (!job || !job->note)
+        return;
+    (void)snprintf(line, sizeof(line), "'%s' is not copied: %s", name, why);
+    job->note(job->arg, line);
+}
+
+/* Decides about one name of the source's folder, which is *path. */
+static bool take_name(struct wn_folder *f, const struct wn_keep *k, char *name, const char *path,
+                      const struct wn_job *job, struct wn_err *err)
+{
+    struct wn_file file;
+
+    if (is_model_file(k->source, name) || strcmp(name, INDEX_NAME) == 0)
+        return true;
+    if (name[0] == '.' || ends_with(name, ".part")) {
+        say_left_behind(job, name, name[0] == '.' ? "it is hidden" : "it is an unfinished file");
+        return true;
+    }
+    if (wn_path_is_folder(path)) {
+        say_left_behind(job, name, "it is a folder");
+        return true;
+    }
+    if (is_foreign_weights(name)) {
+        say_left_behind(job, name, "it is not one of the model's files");
+        return true;
+    }
+    if (strcmp(name, CONFIG_NAME) == 0) {
+        f->has_config = true;
+        return true;
+    }
+    if (!wn_file_open(&file, path, err))
+        return false;
+    f->bytes += file.bytes;
+    wn_file_close(&file);
+    f->copied[f->n] = wn_strdup(name, err);
+    return f->copied[f->n++] != NULL;
+}
+
+static bool list_folder(struct wn_folder *f, const struct wn_keep *k, const struct wn_job *job, struct wn_err *err)
+{
+    const char *folder = wn_source_folder(k->source);
+    char **names;
+    size_t n;
+    bool ok;
+
+    if (!wn_path_list(folder, &names, &n, err))
+        return false;
+    ok = (f->copied = wn_alloc(n, sizeof(*f->copied), err)) != NULL;
+    for (size_t i = 0; ok && i < n; i++) {
+        char *path = wn_path_join(folder, names[i], err);
+
+        ok = path && take_name(f, k, names[i], path, job, err);
+        free(path);
+    }
+    wn_names_free(names, n);
+    return ok;
+}
+
+static bool make_config(struct wn_folder *f, const struct wn_keep *k, const struct wn_plan *plan, struct wn_err *err)
+{
+    char *path, *text = NULL;
+    size_t n;
+    bool ok;
+
+    if (!f->has_config)
+        return k->identity || wn_fail(err, WN_ERR_FORMAT,
+                                      "'%s' has no " CONFIG_NAME ", so nothing would tell the new number of experts",
+                                      wn_source_folder(k->source));
+    path = wn_path_join(wn_source_folder(k->source), CONFIG_NAME, err);
+    ok = path && (text = wn_file_slurp(path, WN_CONFIG_BYTES_MAX, &n, err)) &&
+         (wn_prune_config(k, plan, text, n, &f->config, err) || wn_fail_in(err, "'%s'", path));
+    if (ok)
+        f->bytes += f->config.n;
+    free(text);
+    free(path);
+    return ok;
+}
+
+bool wn_folder_init(struct wn_folder *f, const struct wn_keep *k, const struct wn_plan *plan, const struct wn_job *job,
+                    struct wn_err *err)
+{
+    *f = (struct wn_folder){0};
+    if (wn_source_container(k->source) != WN_CONTAINER_SAFETENSORS)
+        return true;
+    if (list_folder(f, k, job, err) && make_config(f, k, plan, err))
+        return true;
+    wn_folder_release(f);
+    return false;
+}
+
+void wn_folder_release(struct wn_folder *f)
+{
+    for (size_t i = 0; i < f->n; i++)
+        free(f->copied[i]);
+    free(f->copied);
+    wn_buf_release(&f->config);
+    *f = (struct wn_folder){0};
+}
+
+static struct wn_outfile *open_next(struct wn_folder_out *files, const char *out, const char *name, bool overwrite,
+                                    struct wn_err *err)
+{
+    char *path = wn_path_join(out, name, err);
+    bool ok = path && wn_outfile_open(&files->file[files->n], path, overwrite, err);
+
+    free(path);
+    return ok ? &files->file[files->n++] : NULL;
+}
+
+static bool copy_one(const struct wn_folder *f, size_t i, const struct wn_keep *k, const char *out, bool overwrite,
+                     struct wn_folder_out *files, struct wn_err *err)
+{
+    char *path = wn_path_join(wn_source_folder(k->source), f->copied[i], err);
+    struct wn_outfile *to;
+    struct wn_file from;
+    bool ok = path && wn_file_open(&from, path, err);
+
+    free(path);
+    if (!ok)
+        return false;
+    to = open_next(files, out, f->copied[i], overwrite, err);
+    ok = to && wn_outfile_copy(to, &from, 0, from.bytes, err);
+    wn_file_close(&from);
+    return ok;
+}
+
+bool wn_folder_write(const struct wn_folder *f, const struct wn_keep *k, const char *out, bool overwrite,
+                     struct wn_folder_out *files, struct wn_err *err)
+{
+    struct wn_outfile *config;
+    bool ok;
+
+    *files = (struct wn_folder_out){0};
+    files->file = wn_alloc(f->n + 1, sizeof(*files->file), err);
+    ok = files->file != NULL;
+    for (size_t i = 0; ok && i < f->n; i++)
+        ok = copy_one(f, i, k, out, overwrite, files, err);
+    if (ok && f->has_config)
+        ok = (config = open_next(files, out, CONFIG_NAME, overwrite, err)) &&
+             wn_outfile_write(config, f->config.at, f->config.n, err);
+    if (!ok)
+        wn_folder_abandon(files);
+    return ok;
+}
+
+bool wn_folder_commit(struct wn_folder_out *files, struct wn_err *err)
+{
+    bool ok = true;
+
+    for (size_t i = 0; ok && i < files->n; i++) {
+        ok = wn_outfile_commit(&files->file[i], err);
+        files->file[i] = (struct wn_outfile){.fd = -1};
+    }
+    wn_folder_abandon(files);
+    return ok;
+}
+
+void wn_folder_abandon(struct wn_folder_out *files)
+{
+    for (size_t i = 0; i < files->n; i++)
+        wn_outfile_abandon(&files->file[i]);
+    free(files->file);
+    *files = (struct wn_folder_out){0};
+}

@@ -1,0 +1,49 @@
+/*
+ * The files of a model folder that are not weights: config.json is edited, tokenizer, licence and the like are copied byte
+ * for byte. GGUF models have none. Also: which outputs must not be written to.
+ */
+#ifndef WN_JOBS_PRUNE_FOLDER_H
+#define WN_JOBS_PRUNE_FOLDER_H
+
+#include "base/bytes.h"
+#include "jobs/keep.h"
+#include <winnow/prune.h>
+
+struct wn_folder {
+    char **copied; /* names, sorted; owned */
+    size_t n;
+    uint64_t bytes; /* of all of them */
+    bool has_config;
+    struct wn_buf config; /* config.json of the output */
+};
+
+/*
+ * Lists what goes along with the weights of k's source and makes the config. What stays behind (folders, weights that are no
+ * part of the model, hidden files) is told by job->note; job may be NULL.
+ */
+WN_CHECKED bool wn_folder_init(struct wn_folder *f, const struct wn_keep *k, const struct wn_plan *plan,
+                               const struct wn_job *job, struct wn_err *err);
+void wn_folder_release(struct wn_folder *f);
+
+/* The outputs of a folder, open until they are committed together, config.json last. */
+struct wn_folder_out {
+    struct wn_outfile *file; /* owned */
+    size_t n;
+};
+WN_CHECKED bool wn_folder_write(const struct wn_folder *f, const struct wn_keep *k, const char *out, bool overwrite,
+                                struct wn_folder_out *files, struct wn_err *err);
+WN_CHECKED bool wn_folder_commit(struct wn_folder_out *files, struct wn_err *err);
+void wn_folder_abandon(struct wn_folder_out *files);
+
+/* ---- may it be written there ---- */
+
+/* Both exist and are one and the same file or folder. */
+bool wn_path_same(const char *a, const char *b);
+/* path (which need not exist) is `folder` or lies somewhere below it. */
+bool wn_path_inside(const char *path, const char *folder);
+/* The folder that path lies in, "." without a slash; free it. */
+WN_CHECKED char *wn_path_parent(const char *path, struct wn_err *err);
+/* Share of a file's bytes that the file system really stores, 0..1. */
+double wn_path_filled(const char *path);
+
+#endif
