@@ -22,17 +22,20 @@ struct wn_npy {
 };
 
 void wn_npy_release(struct wn_npy *a);
-/* Allocates zeroed data. */
+/* Allocates zeroed data. shape: dims numbers (may be NULL for dims 0). WN_ERR_ARG for more than WN_NPY_DIMS or 2^64. */
 WN_CHECKED bool wn_npy_init(struct wn_npy *a, enum wn_npy_kind kind, uint32_t width, uint32_t dims,
                             const uint64_t *shape, struct wn_err *err);
 /* Element i of a WN_NPY_UNICODE array as UTF-8 into out[size]; and the reverse. */
 WN_CHECKED bool wn_npy_get_string(const struct wn_npy *a, uint64_t i, char *out, size_t size, struct wn_err *err);
 WN_CHECKED bool wn_npy_set_string(struct wn_npy *a, uint64_t i, const char *utf8, struct wn_err *err);
-/* Elements of any numeric kind converted to double / int64 (i64 from floats: only whole numbers). */
+/* Elements of any numeric kind converted to double / int64 (i64 from floats: only whole numbers). False: it cannot be. */
 WN_CHECKED bool wn_npy_as_f64(const struct wn_npy *a, uint64_t i, double *v);
 WN_CHECKED bool wn_npy_as_i64(const struct wn_npy *a, uint64_t i, int64_t *v);
 
-/* A .npy file. Fortran order and big-endian are converted or refused with a sentence. */
+/*
+ * A .npy file, format versions 1 to 3. Fortran order becomes C order; f2, i1, i2, u2, u4 and u8 numbers become the next
+ * kind that holds them all (a u8 beyond int64 is an error); big-endian numbers, objects and structures are refused.
+ */
 WN_CHECKED bool wn_npy_read(struct wn_npy *a, const char *path, struct wn_err *err);
 WN_CHECKED bool wn_npy_write(const struct wn_npy *a, const char *path, bool overwrite, struct wn_err *err);
 /* The same from and to memory (used by the npz functions, fuzzed). */
@@ -43,17 +46,26 @@ struct wn_npz {
     struct {
         char *name; /* owned, without ".npy" */
         struct wn_npy array;
-    } *entry; /* owned */
+    } * entry; /* owned */
     size_t n;
 };
 
+/*
+ * Entries that are no arrays of such kinds (no ".npy" in the name, object or complex dtype ...) are passed over; damage,
+ * encryption, a name that comes twice and big-endian numbers are errors.
+ */
 WN_CHECKED bool wn_npz_read(struct wn_npz *z, const char *path, struct wn_err *err);
+/* The same from memory. */
+WN_CHECKED bool wn_npz_parse(struct wn_npz *z, const void *bytes, size_t n, struct wn_err *err);
 void wn_npz_release(struct wn_npz *z);
 /* NULL when absent. */
 const struct wn_npy *wn_npz_find(const struct wn_npz *z, const char *name);
-/* Adds an array, taking its data over (a is emptied). */
+/* Adds an array, taking its data over (a is emptied; on failure it is as before). Names are given once. */
 WN_CHECKED bool wn_npz_add(struct wn_npz *z, const char *name, struct wn_npy *a, struct wn_err *err);
-/* Whole or not at all. The bytes depend on the contents only (fixed time stamps), so equal archives are cmp-equal. */
+/*
+ * Whole or not at all; z has one array or more. The bytes depend on the contents only (fixed time stamps, nothing deflated), so
+ * equal archives are cmp-equal. Takes the archive's size in memory besides the arrays.
+ */
 WN_CHECKED bool wn_npz_write(const struct wn_npz *z, const char *path, bool overwrite, struct wn_err *err);
 
 #endif
