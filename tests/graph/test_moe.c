@@ -1,0 +1,228 @@
+/* The mixture of experts against a token-by-token, expert-by-expert loop in double precision. */
+#include "small.h"
+
+#include <math.h>
+#include <string.h>
+
+#define TOKENS 9
+
+enum { HIDDEN = 40, EXPERTS = 8, K = 3, INNER = 30 };
+
+struct fixture {
+    struct small s;
+    struct wn_layer layer;
+    float *x, *out;
+};
+
+static void fixture_init(struct fixture *f, uint32_t latent, bool norm, uint32_t shared, enum wn_activation act)
+{
+    memset(f, 0, sizeof *f);
+    small_init(&f->s, 2);
+    f->s.config.latent_size = latent;
+    f->s.config.latent_norm = norm;
+    f->s.config.shared_experts = shared;
+    f->s.config.activation = act;
+    f->s.config.routed_scaling_factor = 1.5f;
+    small_scratch(&f->s, TOKENS, TOKENS);
+    f->layer.moe = true;
+    f->layer.mlp = small_moe(&f->s);
+    f->x = small_floats(&f->s, TOKENS * HIDDEN, 1);
+    f->out = small_zeros(&f->s, TOKENS * HIDDEN);
+}
+
+static void mlp(const struct wn_config *c, const struct wn_matrix *gate, const struct wn_matrix *up,
+                const struct wn_matrix *down, const double *x, double *y)
+{
+    double g[2 * INNER], u[2 * INNER];
+
+    small_mul(gate, x, g);
+    small_mul(up, x, u);
+    for (size_t i = 0; i < gate->rows; i++) {
+        double lb = (double)c->situ_linear_beta, beta = (double)c->situ_beta;
+
+        if (c->activation == WN_ACTIVATION_SILU)
+            g[i] = g[i] * small_sigmoid(g[i]) * u[i];
+        else
+            g[i] = beta * tanh(g[i] / beta) * small_sigmoid(g[i]) * (lb > 0 ? lb * tanh(u[i] / lb) : u[i]);
+    }
+    small_mul(down, g, y);
+}
+
+static void pick(const struct wn_moe_weights *w, const double *scores, bool *taken)
+{
+    memset(taken, 0, EXPERTS * sizeof *taken);
+    for (size_t n = 0; n < K; n++) {
+        size_t best = EXPERTS;
+
+        for (size_t e = 0; e < EXPERTS; e++)
+            if (!taken[e] && (best == EXPERTS ||
+                              scores[e] + (double)w->router_bias[e] > scores[best] + (double)w->router_bias[best]))
+                best = e;
+        taken[best] = true;
+    }
+}
+
+static void reference_token(const struct fixture *f, const double *x, double *out)
+{
+    const struct wn_config *c = &f->s.config;
+    const struct wn_moe_weights *w = &f->layer.mlp;
+    size_t width = c->latent_size ? c->latent_size : HIDDEN;
+    double scores[EXPERTS], z[HIDDEN], y[HIDDEN], sum[HIDDEN] = {0}, total = 0, shared[HIDDEN] = {0};
+    bool taken[EXPERTS];
+
+    small_mul(&w->router, x, scores);
+    for (size_t e = 0; e < EXPERTS; e++)
+        scores[e] = small_sigmoid(scores[e]);
+    pick(w, scores, taken);
+    for (size_t e = 0; e < EXPERTS; e++)
+        total += taken[e] ? scores[e] : 0;
+    memcpy(z, x, sizeof z);
+    if (c->latent_size)
+        small_mul(&w->latent_down, x, z);
+    for (size_t e = 0; e < EXPERTS; e++) {
+        if (!taken[e])
+            continue;
+        mlp(c, &w->experts[e].gate, &w->experts[e].up, &w->experts[e].down, z, y);
+        for (size_t i = 0; i < width; i++)
+            sum[i] += scores[e] / total * (double)c->routed_scaling_factor * y[i];
+    }
+    if (w->latent_norm)
+        small_norm(sum, w->latent_norm, 1e-5, sum, width);
+    memcpy(out, sum, sizeof sum);
+    if (c->latent_size)
+        small_mul(&w->latent_up, sum, out);
+    if (c->shared_experts)
+        mlp(c, &w->shared.gate, &w->shared.up, &w->shared.down, x, shared);
+    for (size_t i = 0; i < HIDDEN; i++)
+        out[i] += shared[i];
+}
+
+static void expect_reference(uint32_t latent, bool norm, uint32_t shared, enum wn_activation act)
+{
+    static struct fixture f;
+    double x[HIDDEN], wanted[TOKENS * HIDDEN];
+
+    fixture_init(&f, latent, norm, shared, act);
+    wn_moe_forward(&f.s.ctx, &f.layer, f.x, TOKENS, f.out);
+    for (size_t t = 0; t < TOKENS; t++) {
+        small_widen(f.x + t * HIDDEN, x, HIDDEN);
+        reference_token(&f, x, wanted + t * HIDDEN);
+    }
+    small_close(f.out, wanted, TOKENS * HIDDEN, 2e-5);
+    small_release(&f.s);
+}
+
+static void experts_work_in_the_latent_and_are_normed_before_the_way_up(void **state)
+{
+    (void)state;
+    expect_reference(26, true, 2, WN_ACTIVATION_SITU);
+    expect_reference(26, false, 2, WN_ACTIVATION_SITU);
+}
+
+static void models_without_latent_and_with_swiglu_work_too(void **state)
+{
+    (void)state;
+    expect_reference(0, false, 1, WN_ACTIVATION_SILU);
+}
+
+static void models_without_shared_experts_work_too(void **state)
+{
+    (void)state;
+    expect_reference(26, true, 0, WN_ACTIVATION_SITU);
+    expect_reference(0, false, 0, WN_ACTIVATION_SILU);
+}
+
+static void a_batch_has_the_bits_of_its_tokens(void **state)
+{
+    static struct fixture f;
+    static float one[TOKENS * HIDDEN];
+
+    (void)state;
+    fixture_init(&f, 26, true, 2, WN_ACTIVATION_SITU);
+    for (size_t t = 0; t < TOKENS; t++)
+        wn_moe_forward(&f.s.ctx, &f.layer, f.x + t * HIDDEN, 1, one + t * HIDDEN);
+    wn_moe_forward(&f.s.ctx, &f.layer, f.x, TOKENS, f.out);
+    assert_memory_equal(f.out, one, sizeof one);
+    small_release(&f.s);
+}
+
+/* Remembers what a probe was shown. */
+struct seen {
+    uint32_t ids[TOKENS * K];
+    float weights[TOKENS * K], outputs[TOKENS * K * 26], sum[TOKENS * 26];
+};
+
+static void see_routed(void *arg, int32_t layer, const uint32_t *ids, const float *weights, const float *outputs,
+                       size_t tokens, size_t k, size_t width)
+{
+    struct seen *seen = arg;
+
+    assert_int_equal(layer, 0);
+    memcpy(seen->ids, ids, tokens * k * sizeof *ids);
+    memcpy(seen->weights, weights, tokens * k * sizeof *weights);
+    memcpy(seen->outputs, outputs, tokens * k * width * sizeof *outputs);
+}
+
+static void see_value(void *arg, const char *name, int32_t layer, const float *data, size_t tokens, size_t width)
+{
+    struct seen *seen = arg;
+
+    (void)layer;
+    if (strcmp(name, "latent_sum") == 0)
+        memcpy(seen->sum, data, tokens * width * sizeof *data);
+}
+
+static void the_probe_sees_outputs_whose_weighted_sum_is_the_latent_sum(void **state)
+{
+    static struct fixture f;
+    static struct seen seen;
+    const struct wn_probe probe = {&seen, see_value, see_routed};
+    static float plain[TOKENS * HIDDEN], sum[26];
+
+    (void)state;
+    fixture_init(&f, 26, true, 2, WN_ACTIVATION_SITU);
+    wn_moe_forward(&f.s.ctx, &f.layer, f.x, TOKENS, plain);
+    f.s.ctx.probe = &probe;
+    wn_moe_forward(&f.s.ctx, &f.layer, f.x, TOKENS, f.out);
+    assert_memory_equal(f.out, plain, sizeof plain); /* watching changes nothing */
+    for (size_t t = 0; t < TOKENS; t++) {
+        memset(sum, 0, sizeof sum);
+        for (size_t i = t * K; i < (t + 1) * K; i++)
+            f.s.kernels.axpy(seen.weights[i], seen.outputs + i * 26, sum, 26);
+        assert_memory_equal(sum, seen.sum + t * 26, sizeof sum);
+    }
+    small_release(&f.s);
+}
+
+static void weights_of_experts_that_nobody_chose_are_not_read(void **state)
+{
+    static struct fixture f;
+    static struct seen seen;
+    const struct wn_probe probe = {&seen, NULL, see_routed};
+    static float plain[HIDDEN];
+
+    (void)state;
+    fixture_init(&f, 26, true, 2, WN_ACTIVATION_SITU);
+    f.s.ctx.probe = &probe;
+    wn_moe_forward(&f.s.ctx, &f.layer, f.x, 1, plain);
+    for (uint32_t e = 0; e < EXPERTS; e++)
+        if (e != seen.ids[0] && e != seen.ids[1] && e != seen.ids[2])
+            f.layer.mlp.experts[e].gate.data = f.layer.mlp.experts[e].up.data = f.layer.mlp.experts[e].down.data = NULL;
+    wn_moe_forward(&f.s.ctx, &f.layer, f.x, 1, f.out);
+    assert_memory_equal(f.out, plain, sizeof plain);
+    small_release(&f.s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(experts_work_in_the_latent_and_are_normed_before_the_way_up),
+        cmocka_unit_test(models_without_latent_and_with_swiglu_work_too),
+        cmocka_unit_test(models_without_shared_experts_work_too),
+        cmocka_unit_test(a_batch_has_the_bits_of_its_tokens),
+        cmocka_unit_test(the_probe_sees_outputs_whose_weighted_sum_is_the_latent_sum),
+        cmocka_unit_test(weights_of_experts_that_nobody_chose_are_not_read),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
