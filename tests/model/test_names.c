@@ -1,0 +1,128 @@
+/* What a tensor's name means, for both containers and for GGUFs of any mixture of experts. */
+#include "model/names.h"
+#include "wn_test.h"
+
+#include <string.h>
+
+static struct wn_part gguf(const char *name)
+{
+    struct wn_part p;
+
+    wn_part_of(WN_CONTAINER_GGUF, name, &p);
+    return p;
+}
+
+static struct wn_part hf(const char *name)
+{
+    struct wn_part p;
+
+    wn_part_of(WN_CONTAINER_SAFETENSORS, name, &p);
+    return p;
+}
+
+static void every_name_the_table_writes_is_understood(void **state)
+{
+    static const char *const prefixes[] = {"language_model.", ""};
+
+    (void)state;
+    for (int c = 0; c < 2; c++) {
+        enum wn_container container = c ? WN_CONTAINER_SAFETENSORS : WN_CONTAINER_GGUF;
+
+        for (int i = 0; i < WN_NAME_COUNT; i++) {
+            for (unsigned which = 0; which < 2; which++) {
+                char name[WN_NAME_BYTES];
+                struct wn_part p;
+
+                if (!wn_name_write(container, prefixes[i % 2], (enum wn_name)i, which, 92, 895, name))
+                    continue;
+                wn_part_of(container, name, &p);
+                if (p.class != wn_name_row((enum wn_name)i)->class)
+                    fail_msg("'%s' is taken for '%s'", name, wn_class_name(p.class));
+                assert_int_equal(p.layer, wn_name_row((enum wn_name)i)->in_layer ? 92 : -1);
+                assert_true(p.router == (i == WN_NAME_ROUTER || i == WN_NAME_ROUTER_BIAS));
+            }
+        }
+    }
+}
+
+static void hf_experts_carry_their_number_in_the_name(void **state)
+{
+    static const char name[] = "language_model.model.layers.7.block_sparse_moe.experts.895.w2.weight_scale";
+    struct wn_part p = hf(name);
+
+    (void)state;
+    assert_int_equal(p.class, WN_CLASS_ROUTED);
+    assert_int_equal(p.axis, WN_AXIS_NAME);
+    assert_int_equal(p.layer, 7);
+    assert_int_equal(p.expert, 895);
+    assert_int_equal(p.expert_digits, 3);
+    assert_memory_equal(name + p.expert_at, "895.", 4);
+    p = hf("model.layers.0.block_sparse_moe.experts.0.w1.weight");
+    assert_int_equal(p.axis, WN_AXIS_NAME);
+    assert_int_equal(p.expert, 0);
+}
+
+static void the_router_and_its_bias_share_the_expert_axis(void **state)
+{
+    (void)state;
+    assert_true(gguf("blk.1.ffn_gate_inp.weight").router);
+    assert_int_equal(gguf("blk.1.ffn_gate_inp.weight").axis, WN_AXIS_OUTER);
+    assert_int_equal(gguf("blk.1.exp_probs_b.bias").axis, WN_AXIS_OUTER);
+    assert_int_equal(hf("model.layers.1.block_sparse_moe.gate.weight").axis, WN_AXIS_OUTER);
+    assert_int_equal(hf("model.layers.1.block_sparse_moe.gate.e_score_correction_bias").axis, WN_AXIS_OUTER);
+}
+
+static void stacks_of_any_architecture_are_known(void **state)
+{
+    static const char *const stacks[] = {"blk.3.ffn_gate_exps.weight", "blk.3.ffn_up_exps.weight",
+                                         "blk.3.ffn_down_exps.weight", "blk.3.ffn_gate_up_exps.weight",
+                                         "blk.3.ffn_down_exps.bias",   "blk.3.ffn_gate_up_exps.bias"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(stacks) / sizeof(stacks[0]); i++) {
+        assert_int_equal(gguf(stacks[i]).axis, WN_AXIS_OUTER);
+        assert_int_equal(gguf(stacks[i]).class, WN_CLASS_ROUTED);
+        assert_int_equal(gguf(stacks[i]).layer, 3);
+    }
+}
+
+static void look_alikes_have_no_expert_axis(void **state)
+{
+    (void)state;
+    assert_int_equal(gguf("blk.1.ffn_gate_inp_shexp.weight").axis, WN_AXIS_NONE);
+    assert_int_equal(gguf("blk.1.ffn_gate_inp_shexp.weight").class, WN_CLASS_SHARED);
+    assert_int_equal(gguf("blk.1.ffn_norm_exps.weight").axis, WN_AXIS_NONE);
+    assert_int_equal(gguf("blk.1.ffn_down_shexp.weight").axis, WN_AXIS_NONE);
+    assert_int_equal(gguf("ffn_gate_exps.weight").axis, WN_AXIS_NONE);
+    assert_int_equal(gguf("blk.x.ffn_gate_exps.weight").axis, WN_AXIS_NONE);
+    assert_int_equal(hf("model.layers.1.block_sparse_moe.shared_experts.up_proj.weight").axis, WN_AXIS_NONE);
+    assert_int_equal(hf("model.layers.1.block_sparse_moe.experts.07.w1.weight").axis, WN_AXIS_NONE);
+    assert_int_equal(hf("model.layers.1.block_sparse_moe.experts.99999999999.w1.weight").axis, WN_AXIS_NONE);
+}
+
+static void any_name_gets_an_answer(void **state)
+{
+    (void)state;
+    assert_int_equal(hf("vision_tower.encoder.blocks.0.wo.weight").class, WN_CLASS_VISION);
+    assert_int_equal(hf("mm_projector.proj.0.weight").class, WN_CLASS_VISION);
+    assert_int_equal(gguf("v.blk.0.attn_q.weight").class, WN_CLASS_VISION);
+    assert_int_equal(gguf("").class, WN_CLASS_OTHER);
+    assert_int_equal(hf("").class, WN_CLASS_OTHER);
+    assert_int_equal(hf("model.layers.4294967296.mlp.up_proj.weight").class, WN_CLASS_OTHER);
+    assert_int_equal(gguf("blk.0.something_new.weight").class, WN_CLASS_OTHER);
+    assert_int_equal(gguf("blk.0.attn_qkv.weight").class, WN_CLASS_ATTENTION);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_name_the_table_writes_is_understood),
+        cmocka_unit_test(hf_experts_carry_their_number_in_the_name),
+        cmocka_unit_test(the_router_and_its_bias_share_the_expert_axis),
+        cmocka_unit_test(stacks_of_any_architecture_are_known),
+        cmocka_unit_test(look_alikes_have_no_expert_axis),
+        cmocka_unit_test(any_name_gets_an_answer),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
