@@ -2,6 +2,7 @@
 #include "kernels/kernels.h"
 
 #include "kernels/scalar/scalar.h"
+#include "kernels/variants.h"
 #include "sys/cpu.h"
 
 #include <pthread.h>
@@ -15,6 +16,15 @@ void wn_kernels_init(struct wn_kernels *k, unsigned cpu)
     wn_scalar_fill_math(k);
     wn_scalar_fill_step(k);
     (void)cpu;
+#if defined(__x86_64__)
+    if (cpu & WN_CPU_AVX2)
+        wn_kernels_fill_avx2(k);
+    if (cpu & WN_CPU_AVX512)
+        wn_kernels_fill_avx512(k);
+#elif defined(__aarch64__)
+    if (cpu & WN_CPU_NEON)
+        wn_kernels_fill_neon(k);
+#endif
 }
 
 static struct {

@@ -25,6 +25,13 @@ struct wn_kernels {
      */
     void (*dot_f32_tokens)(const float *w, const float *x, size_t x_stride, size_t tokens, size_t n, float *y,
                            size_t y_stride);
+    /*
+     * For tiles of a matrix product: adds the products of n columns to lanes [rows][tokens][32], w [rows] w_stride apart and
+     * x [tokens] x_stride apart; n a multiple of 32 but in a row's last part. Then sums[i] = the fold of lanes [i][32].
+     */
+    void (*lanes_add)(const float *w, size_t w_stride, size_t rows, const float *x, size_t x_stride, size_t tokens,
+                      size_t n, float *lanes);
+    void (*lanes_fold)(const float *lanes, size_t count, float *sums);
     /* The same sums straight from a row's stored form (n a multiple of the type's block). */
     float (*dot_bf16)(const uint8_t *w, const float *x, size_t n);
     float (*dot_f16)(const uint8_t *w, const float *x, size_t n);
@@ -58,7 +65,7 @@ struct wn_kernels {
     void (*sigmoid)(const float *x, float *y, size_t n);  /* 1 / (1 + exp(-x)) */
     void (*silu)(const float *x, float *y, size_t n);     /* x * sigmoid(x) */
     void (*softplus)(const float *x, float *y, size_t n); /* log(1 + exp(x)); x where x > 20 */
-    /* y = beta * tanh(g / beta) * sigmoid(g) * linear_beta * tanh(u / linear_beta); linear_beta 0: times u. (SiTU) */
+    /* y = (beta * tanh(g / beta) * sigmoid(g)) * (linear_beta * tanh(u / linear_beta)); linear_beta 0: times u. (SiTU) */
     void (*situ)(const float *g, const float *u, float beta, float linear_beta, float *y, size_t n);
     /* y = silu(g) * u */
     void (*swiglu)(const float *g, const float *u, float *y, size_t n);

@@ -1,10 +1,18 @@
 /*
- * Rows of a matrix times tokens. A single token takes the dot of the stored form; more share one decoding of each row. By
- * the law of the summing order both give the same bits, so where one hands over to the other is only a matter of speed.
+ * Rows of a matrix times tokens. One token takes the dot of the stored form. More tokens share a decoding: a few rows by a
+ * few hundred columns are decoded into the scratch, where the first-level cache holds them, and meet TOKENS tokens, each
+ * product's lanes waiting in between. By the law of the summing order both ways give the same bits, so where one hands
+ * over to the other is only a matter of speed.
  */
 #include "kernels/kernels.h"
 
 #include <assert.h>
+#include <string.h>
+
+#define LANES  32
+#define TOKENS 64  /* met by one decoding; their lanes take 48 KiB of stack */
+#define ROWS   6   /* a whole number of the variants' tiles */
+#define STEP   256 /* columns that are whole blocks of every type, and whole rounds of lanes */
 
 /* The dot of a row as it is stored; false when the type has none. */
 static bool dot_row(const struct wn_kernels *k, const struct wn_matrix *m, uint64_t row, const float *x, float *y)
@@ -33,14 +41,68 @@ static bool dot_row(const struct wn_kernels *k, const struct wn_matrix *m, uint6
     }
 }
 
+/* Columns first .. first + n - 1 of m as a matrix of their own; first a multiple of STEP. */
+static struct wn_matrix columns(const struct wn_matrix *m, size_t first, size_t n)
+{
+    const struct wn_type_info *info = wn_type_info(m->type);
+    struct wn_matrix part = *m;
+
+    part.cols = n;
+    part.data += first / info->block_elements * info->block_bytes;
+    if (part.scales)
+        part.scales += first / 32;
+    return part;
+}
+
+/* Up to ROWS rows from row on, and up to TOKENS tokens; scratch holds rows * width floats. */
+static void mul_tile(const struct wn_kernels *k, const struct wn_matrix *m, uint64_t row, size_t rows, size_t width,
+                     const float *x, size_t x_stride, size_t tokens, float *y, size_t y_stride, float *scratch)
+{
+    float lanes[ROWS * TOKENS * LANES], sums[ROWS * TOKENS];
+    size_t cols = (size_t)m->cols;
+
+    memset(lanes, 0, rows * tokens * LANES * sizeof(*lanes));
+    for (size_t c = 0; c < cols; c += width) {
+        size_t n = cols - c < width ? cols - c : width;
+        struct wn_matrix part = columns(m, c, n);
+
+        for (size_t r = 0; r < rows; r++)
+            k->decode_row(&part, row + r, scratch + r * width);
+        k->lanes_add(scratch, width, rows, x + c, x_stride, tokens, n, lanes);
+    }
+    k->lanes_fold(lanes, rows * tokens, sums);
+    for (size_t t = 0; t < tokens; t++)
+        for (size_t r = 0; r < rows; r++)
+            y[t * y_stride + r] = sums[r * tokens + t];
+}
+
+static void mul_decoded(const struct wn_kernels *k, const struct wn_matrix *m, uint64_t first, uint64_t n,
+                        const float *x, size_t x_stride, size_t tokens, float *y, size_t y_stride, float *scratch)
+{
+    /* a tile of rows * width floats must fit into the scratch of cols floats */
+    size_t cols = (size_t)m->cols, fit = cols / STEP, rows = fit < 1 ? 1 : fit < ROWS ? fit : ROWS;
+    size_t width = rows == 1 ? cols : cols / rows / STEP * STEP;
+
+    for (uint64_t r = 0; r < n; r += rows) {
+        size_t some = n - r < rows ? (size_t)(n - r) : rows;
+
+        for (size_t t = 0; t < tokens; t += TOKENS)
+            mul_tile(k, m, first + r, some, width, x + t * x_stride, x_stride,
+                     tokens - t < TOKENS ? tokens - t : TOKENS, y + t * y_stride + r, y_stride, scratch);
+    }
+}
+
 void wn_matrix_mul_rows(const struct wn_kernels *k, const struct wn_matrix *m, uint64_t first, uint64_t n,
                         const float *x, size_t x_stride, size_t tokens, float *y, size_t y_stride, float *scratch)
 {
     assert(first <= m->rows && n <= m->rows - first);
-    for (uint64_t r = 0; r < n; r++) {
-        if (tokens == 1 && dot_row(k, m, first + r, x, y + r))
-            continue;
-        k->decode_row(m, first + r, scratch);
-        k->dot_f32_tokens(scratch, x, x_stride, tokens, (size_t)m->cols, y + r, y_stride);
+    if (tokens > 1) {
+        mul_decoded(k, m, first, n, x, x_stride, tokens, y, y_stride, scratch);
+        return;
     }
+    for (uint64_t r = 0; r < n && tokens == 1; r++)
+        if (!dot_row(k, m, first + r, x, y + r)) {
+            k->decode_row(m, first + r, scratch);
+            y[r] = k->dot_f32(scratch, x, (size_t)m->cols);
+        }
 }

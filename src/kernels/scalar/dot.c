@@ -6,12 +6,14 @@
 #include "kernels/scalar/scalar.h"
 #include "quant/quant.h"
 
+#include <string.h>
+
 static float dot_f32(const float *w, const float *x, size_t n)
 {
     struct lanes l = {{0}};
 
     lanes_add_products(&l, w, x, n);
-    return lanes_fold(&l);
+    return lanes_sum(&l);
 }
 
 static void dot_f32_tokens(const float *w, const float *x, size_t x_stride, size_t tokens, size_t n, float *y,
@@ -19,6 +21,28 @@ static void dot_f32_tokens(const float *w, const float *x, size_t x_stride, size
 {
     for (size_t t = 0; t < tokens; t++)
         y[t * y_stride] = dot_f32(w, x + t * x_stride, n);
+}
+
+static void lanes_add(const float *w, size_t w_stride, size_t rows, const float *x, size_t x_stride, size_t tokens,
+                      size_t n, float *lanes)
+{
+    for (size_t r = 0; r < rows; r++)
+        for (size_t t = 0; t < tokens; t++)
+            for (size_t i = 0; i < n; i++) {
+                float *lane = lanes + (r * tokens + t) * LANES + i % LANES;
+
+                *lane = fmaf(w[r * w_stride + i], x[t * x_stride + i], *lane);
+            }
+}
+
+static void lanes_fold(const float *lanes, size_t count, float *sums)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct lanes l;
+
+        memcpy(l.at, lanes + i * LANES, sizeof(l.at));
+        sums[i] = lanes_sum(&l);
+    }
 }
 
 /* 32 elements at a time, which is a whole number of blocks of each type here. */
@@ -35,7 +59,7 @@ static float dot_stored(enum wn_type type, const uint8_t *w, const float *x, siz
         decode(w + i / info->block_elements * info->block_bytes, value, part);
         lanes_add_products(&l, value, x + i, part);
     }
-    return lanes_fold(&l);
+    return lanes_sum(&l);
 }
 
 static float dot_bf16(const uint8_t *w, const float *x, size_t n)
@@ -67,13 +91,15 @@ static float dot_mxfp4_split(const uint8_t *packed, const uint8_t *scales, const
         wn_decode_mxfp4_split(packed + i / 2, scales + i / LANES, value, LANES);
         lanes_add_products(&l, value, x + i, LANES);
     }
-    return lanes_fold(&l);
+    return lanes_sum(&l);
 }
 
 void wn_scalar_fill_dot(struct wn_kernels *k)
 {
     k->dot_f32 = dot_f32;
     k->dot_f32_tokens = dot_f32_tokens;
+    k->lanes_add = lanes_add;
+    k->lanes_fold = lanes_fold;
     k->dot_bf16 = dot_bf16;
     k->dot_f16 = dot_f16;
     k->dot_q8_0 = dot_q8_0;

@@ -149,7 +149,7 @@ static void softmax(float *x, size_t n)
         x[i] = wn_expf(x[i] - most);
         l.at[i % LANES] += x[i];
     }
-    total = lanes_fold(&l);
+    total = lanes_sum(&l);
     for (size_t i = 0; i < n; i++)
         x[i] /= total;
 }

@@ -22,7 +22,7 @@ static inline void lanes_add_products(struct lanes *l, const float *w, const flo
         l->at[i % LANES] = fmaf(w[i], x[i], l->at[i % LANES]);
 }
 
-static inline float lanes_fold(struct lanes *l)
+static inline float lanes_sum(struct lanes *l)
 {
     for (size_t half = LANES / 2; half > 0; half /= 2)
         for (size_t j = 0; j < half; j++)

@@ -32,7 +32,7 @@ static float sum_squares(const float *x, size_t n)
     struct lanes l = {{0}};
 
     lanes_add_products(&l, x, x, n);
-    return lanes_fold(&l);
+    return lanes_sum(&l);
 }
 
 static float sum(const float *x, size_t n)
@@ -41,7 +41,7 @@ static float sum(const float *x, size_t n)
 
     for (size_t i = 0; i < n; i++)
         l.at[i % LANES] += x[i];
-    return lanes_fold(&l);
+    return lanes_sum(&l);
 }
 
 /* In lanes as well: which of +0 and -0 comes out is part of the meaning. A NaN is never greater, so it is passed over. */

@@ -1,0 +1,14 @@
+/* The neon variant: variant/ over the registers of registers_neon.h, and nothing else of ours that is not inline. */
+#include "kernels/arm/registers_neon.h"
+
+#include "kernels/variant/lanes.h"
+#include "kernels/variant/math.h"
+#include "kernels/variant/dot.h"
+#include "kernels/variant/vector.h"
+#include "kernels/variant/table.h"
+#include "kernels/variants.h"
+
+void wn_kernels_fill_neon(struct wn_kernels *k)
+{
+    variant_fill(k, "neon");
+}

@@ -1,0 +1,213 @@
+/* The register operations that variant/ is written in, for Advanced SIMD on aarch64: 4 floats a register. */
+#ifndef WN_KERNELS_REGISTERS_NEON_H
+#define WN_KERNELS_REGISTERS_NEON_H
+
+#include <arm_neon.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+#define WIDTH      4
+#define REGS       8
+#define EACH(step) step(0) step(1) step(2) step(3) step(4) step(5) step(6) step(7)
+/* accumulators of one tile: TILE_ROWS * TILE_TOKENS, and the operands, fit the 32 registers */
+#define TILE_ROWS   6
+#define TILE_TOKENS 4
+
+typedef float32x4_t vf; /* WIDTH floats */
+typedef uint32x4_t vm;  /* WIDTH truths: all bits or none */
+typedef struct {
+    vf at[REGS]; /* the 32 lanes */
+} v32;
+
+INLINE vf vf_set(float f)
+{
+    return vdupq_n_f32(f);
+}
+
+INLINE vf vf_load(const float *p)
+{
+    return vld1q_f32(p);
+}
+
+INLINE void vf_store(float *p, vf a)
+{
+    vst1q_f32(p, a);
+}
+
+/* The first n lanes (n may be WIDTH or more: all). */
+INLINE vm vf_first(size_t n)
+{
+    static const uint32_t number[WIDTH] = {0, 1, 2, 3};
+
+    return vcltq_u32(vld1q_u32(number), vdupq_n_u32(n < WIDTH ? (uint32_t)n : WIDTH));
+}
+
+/* Touches the first n floats only; the others load as 0. */
+INLINE vf vf_load_first(const float *p, size_t n)
+{
+    float copy[WIDTH] = {0};
+
+    memcpy(copy, p, (n < WIDTH ? n : WIDTH) * sizeof(*p));
+    return vld1q_f32(copy);
+}
+
+INLINE void vf_store_first(float *p, vf a, size_t n)
+{
+    float copy[WIDTH];
+
+    vst1q_f32(copy, a);
+    memcpy(p, copy, (n < WIDTH ? n : WIDTH) * sizeof(*p));
+}
+
+INLINE vf vf_add(vf a, vf b)
+{
+    return vaddq_f32(a, b);
+}
+
+INLINE vf vf_sub(vf a, vf b)
+{
+    return vsubq_f32(a, b);
+}
+
+INLINE vf vf_mul(vf a, vf b)
+{
+    return vmulq_f32(a, b);
+}
+
+INLINE vf vf_div(vf a, vf b)
+{
+    return vdivq_f32(a, b);
+}
+
+/* a * b + c, rounded once */
+INLINE vf vf_fma(vf a, vf b, vf c)
+{
+    return vfmaq_f32(c, a, b);
+}
+
+/* a < b; false where either is a NaN */
+INLINE vm vf_less(vf a, vf b)
+{
+    return vcltq_f32(a, b);
+}
+
+/* m ? a : b */
+INLINE vf vf_pick(vm m, vf a, vf b)
+{
+    return vbslq_f32(m, a, b);
+}
+
+INLINE vf vf_abs(vf a)
+{
+    return vabsq_f32(a);
+}
+
+/* |a| with the sign of b, for a without a sign of its own */
+INLINE vf vf_give_sign(vf a, vf b)
+{
+    return vbslq_f32(vdupq_n_u32(0x80000000u), b, a);
+}
+
+/* q * 2^n in two halves (poly.h); n as its bits and those of `rounder` */
+INLINE vf vf_times_power(vf q, vf n_rounded, vf rounder)
+{
+    const int32x4_t bias = vdupq_n_s32(127);
+    int32x4_t n = vsubq_s32(vreinterpretq_s32_f32(n_rounded), vreinterpretq_s32_f32(rounder));
+    int32x4_t half = vshrq_n_s32(n, 1);
+    int32x4_t a = vshlq_n_s32(vaddq_s32(half, bias), 23);
+    int32x4_t b = vshlq_n_s32(vaddq_s32(vsubq_s32(n, half), bias), 23);
+
+    return vmulq_f32(vmulq_f32(q, vreinterpretq_f32_s32(a)), vreinterpretq_f32_s32(b));
+}
+
+/* Folds the lanes of one register in halves. */
+INLINE float vf_fold(vf a)
+{
+    float32x2_t b = vadd_f32(vget_low_f32(a), vget_high_f32(a));
+
+    return vget_lane_f32(b, 0) + vget_lane_f32(b, 1);
+}
+
+/* 32 stored weights to floats. */
+INLINE uint16x4_t load_u16(const uint8_t *p)
+{
+    return vreinterpret_u16_u8(vld1_u8(p));
+}
+
+INLINE v32 v32_of_bf16(const uint8_t *p)
+{
+    v32 r;
+
+#define STEP(i) r.at[i] = vreinterpretq_f32_u32(vshll_n_u16(load_u16(p + 8 * (i)), 16));
+    EACH(STEP)
+#undef STEP
+    return r;
+}
+
+INLINE v32 v32_of_f16(const uint8_t *p)
+{
+    v32 r;
+
+#define STEP(i) r.at[i] = vcvt_f32_f16(vreinterpret_f16_u16(load_u16(p + 8 * (i))));
+    EACH(STEP)
+#undef STEP
+    return r;
+}
+
+INLINE float float_of_f16(const uint8_t *p)
+{
+    uint16_t h;
+
+    memcpy(&h, p, sizeof(h));
+    return vgetq_lane_f32(vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(h))), 0);
+}
+
+/* Two registers of 16 bytes, as integers times d. */
+INLINE v32 v32_of_byte_pair(int8x16_t a, int8x16_t b, float d)
+{
+    const int16x8_t wide[4] = {vmovl_s8(vget_low_s8(a)), vmovl_s8(vget_high_s8(a)), vmovl_s8(vget_low_s8(b)),
+                               vmovl_s8(vget_high_s8(b))};
+    v32 r;
+
+#define STEP(i)                                                                                                        \
+    r.at[i] = vmulq_n_f32(                                                                                             \
+        vcvtq_f32_s32(vmovl_s16((i) % 2 ? vget_high_s16(wide[(i) / 2]) : vget_low_s16(wide[(i) / 2]))), d);
+    EACH(STEP)
+#undef STEP
+    return r;
+}
+
+INLINE v32 v32_of_i8(const uint8_t *p, float d)
+{
+    return v32_of_byte_pair(vreinterpretq_s8_u8(vld1q_u8(p)), vreinterpretq_s8_u8(vld1q_u8(p + 16)), d);
+}
+
+/* The codes' values, doubled, as bytes. */
+INLINE int8x16_t fp4_bytes(uint8x16_t codes)
+{
+    static const int8_t doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+    return vqtbl1q_s8(vld1q_s8(doubled), codes);
+}
+
+/* Byte j holds elements j and j + 16. d: half the scale; d * 2v is exact or overflows. */
+INLINE v32 v32_of_fp4(const uint8_t *p, float d)
+{
+    uint8x16_t b = vld1q_u8(p);
+
+    return v32_of_byte_pair(fp4_bytes(vandq_u8(b, vdupq_n_u8(15))), fp4_bytes(vshrq_n_u8(b, 4)), d);
+}
+
+/* Byte j holds elements 2 j and 2 j + 1. */
+INLINE v32 v32_of_fp4_pairs(const uint8_t *p, float d)
+{
+    uint8x16_t b = vld1q_u8(p);
+    int8x16_t low = fp4_bytes(vandq_u8(b, vdupq_n_u8(15))), high = fp4_bytes(vshrq_n_u8(b, 4));
+
+    return v32_of_byte_pair(vzip1q_s8(low, high), vzip2q_s8(low, high), d);
+}
+
+#endif

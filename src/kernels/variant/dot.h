@@ -1,0 +1,262 @@
+/*
+ * Dot products and row decoding of a variant. Each stored type is a function from a block's place to its 32 values; the
+ * loop around it is written once.
+ */
+#ifndef WN_KERNELS_VARIANT_DOT_H
+#define WN_KERNELS_VARIANT_DOT_H
+
+#include "kernels/kernels.h"
+#include "quant/quant.h"
+
+#define MXFP4_BYTES 17 /* scale, then codes */
+#define Q8_0_BYTES  34 /* f16 scale, then signed bytes */
+
+/* Half of the e8m0 scale 2^(s - 127), as ggml counts it: 2^-128 and 2^-127 are denormal, 255 is 2^128 / 2. */
+INLINE float e8m0_half(uint8_t s)
+{
+    uint32_t bits = s < 2 ? 0x00200000u << s : (uint32_t)(s - 1) << 23;
+    float f;
+
+    memcpy(&f, &bits, sizeof(f));
+    return f;
+}
+
+/* A row in some stored form; `scales` for WN_MXFP4_SPLIT only. */
+struct stored {
+    const uint8_t *data, *scales;
+};
+
+/* Elements 32 b .. 32 b + 31 of a row. */
+typedef v32 block_fn(struct stored w, size_t b);
+
+INLINE v32 block_bf16(struct stored w, size_t b)
+{
+    return v32_of_bf16(w.data + b * 2 * LANES);
+}
+
+INLINE v32 block_f16(struct stored w, size_t b)
+{
+    return v32_of_f16(w.data + b * 2 * LANES);
+}
+
+INLINE v32 block_q8_0(struct stored w, size_t b)
+{
+    const uint8_t *p = w.data + b * Q8_0_BYTES;
+
+    return v32_of_i8(p + 2, float_of_f16(p));
+}
+
+INLINE v32 block_mxfp4(struct stored w, size_t b)
+{
+    const uint8_t *p = w.data + b * MXFP4_BYTES;
+
+    return v32_of_fp4(p + 1, e8m0_half(p[0]));
+}
+
+INLINE v32 block_mxfp4_split(struct stored w, size_t b)
+{
+    return v32_of_fp4_pairs(w.data + b * LANES / 2, e8m0_half(w.scales[b]));
+}
+
+/* The last n < 32 elements of a row of 16-bit weights, from block b on. */
+INLINE v32 block_16_bit_tail(block_fn *block, struct stored w, size_t b, size_t n)
+{
+    uint8_t copy[2 * LANES] = {0};
+
+    memcpy(copy, w.data + b * 2 * LANES, 2 * n);
+    return block((struct stored){copy, NULL}, 0);
+}
+
+INLINE float dot(block_fn *block, struct stored w, const float *x, size_t n)
+{
+    v32 lanes = v32_set(0);
+    size_t b = 0, tail = n % LANES;
+
+    for (; b < n / LANES; b++)
+        lanes = v32_fma(block(w, b), v32_load(x + b * LANES), lanes);
+    if (tail) {
+        v32 value = block_16_bit_tail(block, w, b, tail);
+
+        lanes = v32_first(tail, v32_fma(value, v32_load_first(x + b * LANES, tail), lanes), lanes);
+    }
+    return v32_fold(lanes);
+}
+
+static float dot_f32(const float *w, const float *x, size_t n)
+{
+    v32 lanes = v32_set(0);
+    size_t i = 0;
+
+    for (; n - i >= LANES; i += LANES)
+        lanes = v32_fma(v32_load(w + i), v32_load(x + i), lanes);
+    if (i < n)
+        lanes = v32_first(n - i, v32_fma(v32_load_first(w + i, n - i), v32_load_first(x + i, n - i), lanes), lanes);
+    return v32_fold(lanes);
+}
+
+static float dot_bf16(const uint8_t *w, const float *x, size_t n)
+{
+    return dot(block_bf16, (struct stored){w, NULL}, x, n);
+}
+
+static float dot_f16(const uint8_t *w, const float *x, size_t n)
+{
+    return dot(block_f16, (struct stored){w, NULL}, x, n);
+}
+
+static float dot_q8_0(const uint8_t *w, const float *x, size_t n)
+{
+    return dot(block_q8_0, (struct stored){w, NULL}, x, n / LANES * LANES);
+}
+
+static float dot_mxfp4(const uint8_t *w, const float *x, size_t n)
+{
+    return dot(block_mxfp4, (struct stored){w, NULL}, x, n / LANES * LANES);
+}
+
+static float dot_mxfp4_split(const uint8_t *packed, const uint8_t *scales, const float *x, size_t n)
+{
+    return dot(block_mxfp4_split, (struct stored){packed, scales}, x, n / LANES * LANES);
+}
+
+INLINE void decode(block_fn *block, struct stored w, float *dst, size_t n)
+{
+    size_t b = 0, tail = n % LANES;
+
+    for (; b < n / LANES; b++)
+        v32_store(dst + b * LANES, block(w, b));
+    if (tail)
+        v32_store_first(dst + b * LANES, block_16_bit_tail(block, w, b, tail), tail);
+}
+
+static void decode_row(const struct wn_matrix *m, uint64_t row, float *dst)
+{
+    struct stored w = {m->data + row * m->row_bytes, NULL};
+    size_t n = (size_t)m->cols;
+
+    switch (m->type) {
+    case WN_BF16:
+        decode(block_bf16, w, dst, n);
+        break;
+    case WN_F16:
+        decode(block_f16, w, dst, n);
+        break;
+    case WN_Q8_0:
+        decode(block_q8_0, w, dst, n / LANES * LANES);
+        break;
+    case WN_MXFP4:
+        decode(block_mxfp4, w, dst, n / LANES * LANES);
+        break;
+    case WN_MXFP4_SPLIT:
+        w.scales = m->scales + row * m->scale_row_bytes;
+        decode(block_mxfp4_split, w, dst, n / LANES * LANES);
+        break;
+    default:
+        wn_quant_decode_row(m, row, dst);
+    }
+}
+
+/*
+ * Adds the products of `rows` rows with `tokens` tokens to their lanes, lanes [rows][lane_rows][32], one register of lanes
+ * after the other: so a tile of rows x tokens needs one accumulator a pair, and each loaded register is used several
+ * times. rows and tokens are constants where this is inlined.
+ */
+INLINE void tile(const float *w, size_t w_stride, const float *x, size_t x_stride, size_t n, float *lanes,
+                 size_t lane_rows, const size_t rows, const size_t tokens)
+{
+    const size_t whole = n / LANES * LANES;
+
+    for (size_t g = 0; g < LANES; g += WIDTH) {
+        vf sum[TILE_ROWS][TILE_TOKENS * 2], value[TILE_TOKENS * 2];
+
+        UNROLL
+        for (size_t r = 0; r < rows; r++) {
+            UNROLL
+            for (size_t t = 0; t < tokens; t++)
+                sum[r][t] = vf_load(lanes + (r * lane_rows + t) * LANES + g);
+        }
+        for (size_t i = g; i < whole; i += LANES) {
+            UNROLL
+            for (size_t t = 0; t < tokens; t++)
+                value[t] = vf_load(x + t * x_stride + i);
+            UNROLL
+            for (size_t r = 0; r < rows; r++) {
+                vf weight = vf_load(w + r * w_stride + i);
+
+                UNROLL
+                for (size_t t = 0; t < tokens; t++)
+                    sum[r][t] = vf_fma(weight, value[t], sum[r][t]);
+            }
+        }
+        if (n > whole + g) {
+            size_t tail = n - whole - g, i = whole + g;
+
+            UNROLL
+            for (size_t r = 0; r < rows; r++) {
+                vf weight = vf_load_first(w + r * w_stride + i, tail);
+
+                UNROLL
+                for (size_t t = 0; t < tokens; t++)
+                    sum[r][t] =
+                        vf_pick(vf_first(tail), vf_fma(weight, vf_load_first(x + t * x_stride + i, tail), sum[r][t]),
+                                sum[r][t]);
+            }
+        }
+        UNROLL
+        for (size_t r = 0; r < rows; r++) {
+            UNROLL
+            for (size_t t = 0; t < tokens; t++)
+                vf_store(lanes + (r * lane_rows + t) * LANES + g, sum[r][t]);
+        }
+    }
+}
+
+static void lanes_add(const float *w, size_t w_stride, size_t rows, const float *x, size_t x_stride, size_t tokens,
+                      size_t n, float *lanes)
+{
+    for (size_t r = 0; r < rows;) {
+        const float *row = w + r * w_stride;
+        float *out = lanes + r * tokens * LANES;
+        bool many = rows - r >= TILE_ROWS;
+        size_t t = 0;
+
+        for (; tokens - t >= TILE_TOKENS; t += TILE_TOKENS) {
+            if (many)
+                tile(row, w_stride, x + t * x_stride, x_stride, n, out + t * LANES, tokens, TILE_ROWS, TILE_TOKENS);
+            else
+                tile(row, w_stride, x + t * x_stride, x_stride, n, out + t * LANES, tokens, 1, TILE_TOKENS);
+        }
+        for (; t < tokens; t++) {
+            if (many)
+                tile(row, w_stride, x + t * x_stride, x_stride, n, out + t * LANES, tokens, TILE_ROWS, 1);
+            else
+                tile(row, w_stride, x + t * x_stride, x_stride, n, out + t * LANES, tokens, 1, 1);
+        }
+        r += many ? TILE_ROWS : 1;
+    }
+}
+
+static void lanes_fold(const float *lanes, size_t count, float *sums)
+{
+    for (size_t i = 0; i < count; i++)
+        sums[i] = v32_fold(v32_load(lanes + i * LANES));
+}
+
+static void dot_f32_tokens(const float *w, const float *x, size_t x_stride, size_t tokens, size_t n, float *y,
+                           size_t y_stride)
+{
+    enum { BATCH = 2 * TILE_TOKENS }; /* enough chains to keep the multipliers busy */
+    size_t t = 0;
+
+    for (; tokens - t >= BATCH; t += BATCH) {
+        float lanes[BATCH * LANES] = {0};
+
+        tile(w, 0, x + t * x_stride, x_stride, n, lanes, BATCH, 1, BATCH);
+        for (size_t i = 0; i < BATCH; i++)
+            y[(t + i) * y_stride] = v32_fold(v32_load(lanes + i * LANES));
+    }
+    for (; t < tokens; t++)
+        y[t * y_stride] = dot_f32(w, x + t * x_stride, n);
+}
+
+#endif

@@ -1,0 +1,211 @@
+/* The register operations that variant/ is written in, for AVX2 with FMA and F16C: 8 floats a register. */
+#ifndef WN_KERNELS_REGISTERS_AVX2_H
+#define WN_KERNELS_REGISTERS_AVX2_H
+
+#include <immintrin.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+#define WIDTH      8
+#define REGS       4
+#define EACH(step) step(0) step(1) step(2) step(3)
+/* accumulators of one tile: TILE_ROWS * TILE_TOKENS, and the operands, fit the 16 registers */
+#define TILE_ROWS   3
+#define TILE_TOKENS 4
+
+typedef __m256 vf; /* WIDTH floats */
+typedef __m256 vm; /* WIDTH truths: all bits or none */
+typedef struct {
+    vf at[REGS]; /* the 32 lanes */
+} v32;
+
+INLINE vf vf_set(float f)
+{
+    return _mm256_set1_ps(f);
+}
+
+INLINE vf vf_load(const float *p)
+{
+    return _mm256_loadu_ps(p);
+}
+
+INLINE void vf_store(float *p, vf a)
+{
+    _mm256_storeu_ps(p, a);
+}
+
+/* The first n lanes (n may be WIDTH or more: all). */
+INLINE vm vf_first(size_t n)
+{
+    const __m256i number = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+
+    return _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(n < WIDTH ? (int)n : WIDTH), number));
+}
+
+/* Touches the first n floats only; the others load as 0. */
+INLINE vf vf_load_first(const float *p, size_t n)
+{
+    return _mm256_maskload_ps(p, _mm256_castps_si256(vf_first(n)));
+}
+
+INLINE void vf_store_first(float *p, vf a, size_t n)
+{
+    _mm256_maskstore_ps(p, _mm256_castps_si256(vf_first(n)), a);
+}
+
+INLINE vf vf_add(vf a, vf b)
+{
+    return _mm256_add_ps(a, b);
+}
+
+INLINE vf vf_sub(vf a, vf b)
+{
+    return _mm256_sub_ps(a, b);
+}
+
+INLINE vf vf_mul(vf a, vf b)
+{
+    return _mm256_mul_ps(a, b);
+}
+
+INLINE vf vf_div(vf a, vf b)
+{
+    return _mm256_div_ps(a, b);
+}
+
+/* a * b + c, rounded once */
+INLINE vf vf_fma(vf a, vf b, vf c)
+{
+    return _mm256_fmadd_ps(a, b, c);
+}
+
+/* a < b; false where either is a NaN */
+INLINE vm vf_less(vf a, vf b)
+{
+    return _mm256_cmp_ps(a, b, _CMP_LT_OQ);
+}
+
+/* m ? a : b */
+INLINE vf vf_pick(vm m, vf a, vf b)
+{
+    return _mm256_blendv_ps(b, a, m);
+}
+
+INLINE vf vf_abs(vf a)
+{
+    return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a);
+}
+
+/* |a| with the sign of b, for a without a sign of its own */
+INLINE vf vf_give_sign(vf a, vf b)
+{
+    return _mm256_or_ps(a, _mm256_and_ps(_mm256_set1_ps(-0.0f), b));
+}
+
+/* q * 2^n in two halves (poly.h); n as its bits and those of `rounder` */
+INLINE vf vf_times_power(vf q, vf n_rounded, vf rounder)
+{
+    const __m256i bias = _mm256_set1_epi32(127);
+    __m256i n = _mm256_sub_epi32(_mm256_castps_si256(n_rounded), _mm256_castps_si256(rounder));
+    __m256i half = _mm256_srai_epi32(n, 1);
+    __m256i a = _mm256_slli_epi32(_mm256_add_epi32(half, bias), 23);
+    __m256i b = _mm256_slli_epi32(_mm256_add_epi32(_mm256_sub_epi32(n, half), bias), 23);
+
+    return _mm256_mul_ps(_mm256_mul_ps(q, _mm256_castsi256_ps(a)), _mm256_castsi256_ps(b));
+}
+
+/* Folds the lanes of one register in halves. */
+INLINE float vf_fold(vf a)
+{
+    __m128 c = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+
+    c = _mm_add_ps(c, _mm_movehl_ps(c, c));
+    return _mm_cvtss_f32(_mm_add_ss(c, _mm_movehdup_ps(c)));
+}
+
+/* 32 stored weights to floats. */
+INLINE v32 v32_of_bf16(const uint8_t *p)
+{
+    v32 r;
+
+#define STEP(i)                                                                                                        \
+    r.at[i] = _mm256_castsi256_ps(                                                                                     \
+        _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(p + 16 * (i)))), 16));
+    EACH(STEP)
+#undef STEP
+    return r;
+}
+
+INLINE v32 v32_of_f16(const uint8_t *p)
+{
+    v32 r;
+
+#define STEP(i) r.at[i] = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(p + 16 * (i))));
+    EACH(STEP)
+#undef STEP
+    return r;
+}
+
+INLINE float float_of_f16(const uint8_t *p)
+{
+    uint16_t h;
+
+    memcpy(&h, p, sizeof(h));
+    return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(h)));
+}
+
+INLINE vf vf_of_i8(__m128i bytes, vf d)
+{
+    return _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)), d);
+}
+
+INLINE v32 v32_of_i8(const uint8_t *p, float d)
+{
+    v32 r;
+
+#define STEP(i) r.at[i] = vf_of_i8(_mm_loadl_epi64((const __m128i *)(p + 8 * (i))), _mm256_set1_ps(d));
+    EACH(STEP)
+#undef STEP
+    return r;
+}
+
+/* The codes' values, doubled, as bytes: elements of the low nibbles and of the high ones. */
+INLINE __m128i fp4_low(__m128i b)
+{
+    const __m128i doubled = _mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
+
+    return _mm_shuffle_epi8(doubled, _mm_and_si128(b, _mm_set1_epi8(15)));
+}
+
+INLINE __m128i fp4_high(__m128i b)
+{
+    return fp4_low(_mm_srli_epi16(b, 4));
+}
+
+INLINE v32 v32_of_byte_pair(__m128i a, __m128i b, vf d)
+{
+    v32 r = {{vf_of_i8(a, d), vf_of_i8(_mm_srli_si128(a, 8), d), vf_of_i8(b, d), vf_of_i8(_mm_srli_si128(b, 8), d)}};
+
+    return r;
+}
+
+/* Byte j holds elements j and j + 16. d: half the scale; d * 2v is exact or overflows. */
+INLINE v32 v32_of_fp4(const uint8_t *p, float d)
+{
+    __m128i b = _mm_loadu_si128((const __m128i *)p);
+
+    return v32_of_byte_pair(fp4_low(b), fp4_high(b), _mm256_set1_ps(d));
+}
+
+/* Byte j holds elements 2 j and 2 j + 1. */
+INLINE v32 v32_of_fp4_pairs(const uint8_t *p, float d)
+{
+    __m128i b = _mm_loadu_si128((const __m128i *)p), low = fp4_low(b), high = fp4_high(b);
+
+    return v32_of_byte_pair(_mm_unpacklo_epi8(low, high), _mm_unpackhi_epi8(low, high), _mm256_set1_ps(d));
+}
+
+#endif

@@ -1,0 +1,203 @@
+/* The register operations that variant/ is written in, for AVX-512 F, BW, VL, DQ: 16 floats a register. */
+#ifndef WN_KERNELS_REGISTERS_AVX512_H
+#define WN_KERNELS_REGISTERS_AVX512_H
+
+#include <immintrin.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+#define WIDTH      16
+#define REGS       2
+#define EACH(step) step(0) step(1)
+/* accumulators of one tile: TILE_ROWS * TILE_TOKENS, and the operands, fit the 32 registers */
+#define TILE_ROWS   6
+#define TILE_TOKENS 4
+
+typedef __m512 vf;    /* WIDTH floats */
+typedef __mmask16 vm; /* WIDTH truths */
+typedef struct {
+    vf at[REGS]; /* the 32 lanes */
+} v32;
+
+INLINE vf vf_set(float f)
+{
+    return _mm512_set1_ps(f);
+}
+
+INLINE vf vf_load(const float *p)
+{
+    return _mm512_loadu_ps(p);
+}
+
+INLINE void vf_store(float *p, vf a)
+{
+    _mm512_storeu_ps(p, a);
+}
+
+/* The first n lanes (n may be WIDTH or more: all). */
+INLINE vm vf_first(size_t n)
+{
+    return n >= WIDTH ? (vm)0xffff : (vm)((1u << n) - 1);
+}
+
+/* Touches the first n floats only; the others load as 0. */
+INLINE vf vf_load_first(const float *p, size_t n)
+{
+    return _mm512_maskz_loadu_ps(vf_first(n), p);
+}
+
+INLINE void vf_store_first(float *p, vf a, size_t n)
+{
+    _mm512_mask_storeu_ps(p, vf_first(n), a);
+}
+
+INLINE vf vf_add(vf a, vf b)
+{
+    return _mm512_add_ps(a, b);
+}
+
+INLINE vf vf_sub(vf a, vf b)
+{
+    return _mm512_sub_ps(a, b);
+}
+
+INLINE vf vf_mul(vf a, vf b)
+{
+    return _mm512_mul_ps(a, b);
+}
+
+INLINE vf vf_div(vf a, vf b)
+{
+    return _mm512_div_ps(a, b);
+}
+
+/* a * b + c, rounded once */
+INLINE vf vf_fma(vf a, vf b, vf c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+
+/* a < b; false where either is a NaN */
+INLINE vm vf_less(vf a, vf b)
+{
+    return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ);
+}
+
+/* m ? a : b */
+INLINE vf vf_pick(vm m, vf a, vf b)
+{
+    return _mm512_mask_blend_ps(m, b, a);
+}
+
+INLINE vf vf_abs(vf a)
+{
+    return _mm512_andnot_ps(_mm512_set1_ps(-0.0f), a);
+}
+
+/* |a| with the sign of b, for a without a sign of its own */
+INLINE vf vf_give_sign(vf a, vf b)
+{
+    return _mm512_or_ps(a, _mm512_and_ps(_mm512_set1_ps(-0.0f), b));
+}
+
+/* q * 2^n in two halves (poly.h); n as its bits and those of `rounder` */
+INLINE vf vf_times_power(vf q, vf n_rounded, vf rounder)
+{
+    const __m512i bias = _mm512_set1_epi32(127);
+    __m512i n = _mm512_sub_epi32(_mm512_castps_si512(n_rounded), _mm512_castps_si512(rounder));
+    __m512i half = _mm512_srai_epi32(n, 1);
+    __m512i a = _mm512_slli_epi32(_mm512_add_epi32(half, bias), 23);
+    __m512i b = _mm512_slli_epi32(_mm512_add_epi32(_mm512_sub_epi32(n, half), bias), 23);
+
+    return _mm512_mul_ps(_mm512_mul_ps(q, _mm512_castsi512_ps(a)), _mm512_castsi512_ps(b));
+}
+
+/* Folds the lanes of one register in halves. */
+INLINE float vf_fold(vf a)
+{
+    __m256 b = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+    __m128 c = _mm_add_ps(_mm256_castps256_ps128(b), _mm256_extractf128_ps(b, 1));
+
+    c = _mm_add_ps(c, _mm_movehl_ps(c, c));
+    return _mm_cvtss_f32(_mm_add_ss(c, _mm_movehdup_ps(c)));
+}
+
+/* 32 stored weights to floats. */
+INLINE v32 v32_of_bf16(const uint8_t *p)
+{
+    v32 r;
+
+#define STEP(i)                                                                                                        \
+    r.at[i] = _mm512_castsi512_ps(                                                                                     \
+        _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(p + 32 * (i)))), 16));
+    EACH(STEP)
+#undef STEP
+    return r;
+}
+
+INLINE v32 v32_of_f16(const uint8_t *p)
+{
+    v32 r;
+
+#define STEP(i) r.at[i] = _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(p + 32 * (i))));
+    EACH(STEP)
+#undef STEP
+    return r;
+}
+
+INLINE float float_of_f16(const uint8_t *p)
+{
+    uint16_t h;
+
+    memcpy(&h, p, sizeof(h));
+    return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(h)));
+}
+
+INLINE v32 v32_of_i8(const uint8_t *p, float d)
+{
+    v32 r;
+
+#define STEP(i)                                                                                                        \
+    r.at[i] =                                                                                                          \
+        _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(p + 16 * (i))))),      \
+                      _mm512_set1_ps(d));
+    EACH(STEP)
+#undef STEP
+    return r;
+}
+
+/* The sixteen values of FP4, doubled, times d (half the scale): exact or overflowing, as d * 2v is. */
+INLINE vf fp4_table(float d)
+{
+    const vf doubled = _mm512_setr_ps(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
+
+    return _mm512_mul_ps(doubled, _mm512_set1_ps(d));
+}
+
+/* Byte j holds elements j and j + 16. vpermps looks at the low four bits of an index only. */
+INLINE v32 v32_of_fp4(const uint8_t *p, float d)
+{
+    const vf table = fp4_table(d);
+    __m512i codes = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
+    v32 r = {{_mm512_permutexvar_ps(codes, table), _mm512_permutexvar_ps(_mm512_srli_epi32(codes, 4), table)}};
+
+    return r;
+}
+
+/* Byte j holds elements 2 j and 2 j + 1. */
+INLINE v32 v32_of_fp4_pairs(const uint8_t *p, float d)
+{
+    const vf table = fp4_table(d);
+    const __m512i shift = _mm512_set1_epi64((int64_t)4 << 32);
+    __m128i b = _mm_loadu_si128((const __m128i *)p);
+    __m512i low = _mm512_cvtepu8_epi32(_mm_unpacklo_epi8(b, b)), high = _mm512_cvtepu8_epi32(_mm_unpackhi_epi8(b, b));
+    v32 r = {{_mm512_permutexvar_ps(_mm512_srlv_epi32(low, shift), table),
+              _mm512_permutexvar_ps(_mm512_srlv_epi32(high, shift), table)}};
+
+    return r;
+}
+
+#endif
