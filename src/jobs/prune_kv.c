@@ -64,17 +64,24 @@ static bool find_u64(const struct wn_gguf_meta *m, const char *name, uint64_t *v
     return true;
 }
 
+bool wn_prune_kv_agrees(const struct wn_keep *k, struct wn_err *err)
+{
+    uint64_t count = 0;
+
+    if (!find_u64(wn_source_gguf(k->source), "expert_count", &count, err))
+        return false;
+    return count == wn_keep_widest(k, false) ||
+           wn_fail(err, WN_ERR_FORMAT, "the metadata has an expert count of %" PRIu64 ", the tensors have %" PRIu32,
+                   count, wn_keep_widest(k, false));
+}
+
 static bool check(const struct wn_keep *k, const struct wn_plan *plan, const struct wn_gguf_meta *m, struct wn_err *err)
 {
     struct wn_router_facts facts = {0};
-    uint64_t count = 0;
 
-    if (!find_u64(m, "expert_count", &count, err) || !find_u64(m, "expert_used_count", &facts.top_k, err) ||
+    if (!wn_prune_kv_agrees(k, err) || !find_u64(m, "expert_used_count", &facts.top_k, err) ||
         !find_u64(m, "expert_group_count", &facts.groups, err))
         return false;
-    if (count != wn_keep_widest(k, false))
-        return wn_fail(err, WN_ERR_FORMAT, "the metadata has an expert count of %" PRIu64 ", the tensors have %" PRIu32,
-                       count, wn_keep_widest(k, false));
     if (!wn_keep_is_uniform(k))
         return wn_fail(err, WN_ERR_ARG,
                        "the plan keeps different numbers of experts in different layers, and GGUF has one expert count "

@@ -80,6 +80,20 @@ bool wn_file_read(const struct wn_file *f, uint64_t at, void *dst, size_t n, str
     return true;
 }
 
+uint64_t wn_file_next_data(const struct wn_file *f, uint64_t at)
+{
+#if defined(__linux__)
+    off_t data = at < f->bytes ? lseek(f->fd, (off_t)at, SEEK_DATA) : (off_t)f->bytes;
+
+    if (data < 0)
+        return errno == ENXIO ? f->bytes : at; /* nothing but a hole is left, or there are none here */
+    return (uint64_t)data < f->bytes ? (uint64_t)data : f->bytes;
+#else
+    (void)f;
+    return at;
+#endif
+}
+
 bool wn_file_map(struct wn_file *f, struct wn_err *err)
 {
     void *p;

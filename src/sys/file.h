@@ -24,6 +24,12 @@ void wn_file_close(struct wn_file *f);
 /* Bytes at .. at + n - 1 into dst. A range past the end is WN_ERR_FORMAT, with the figures. */
 WN_CHECKED bool wn_file_read(const struct wn_file *f, uint64_t at, void *dst, size_t n, struct wn_err *err);
 
+/*
+ * The first offset >= at (and <= f->bytes) that may hold data: what lies before it is a hole and reads as zeros. `at` itself
+ * where the system does not tell.
+ */
+uint64_t wn_file_next_data(const struct wn_file *f, uint64_t at);
+
 /* Maps the whole file read-only (once; a second call does nothing). An empty file maps to a non-NULL nothing. */
 WN_CHECKED bool wn_file_map(struct wn_file *f, struct wn_err *err);
 

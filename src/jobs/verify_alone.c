@@ -1,0 +1,125 @@
+/*
+ * What can be said of an output without its source: that it is a sound model. Whether its bytes are the source's cannot be,
+ * since no hashes are stored in it, and verify says so.
+ */
+#include "jobs/prune_meta.h"
+#include "jobs/verify_parts.h"
+#include "model/weights.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static void note(const struct wn_job *job, const char *line)
+{
+    if (job && job->note)
+        job->note(job->arg, line);
+}
+
+/* Every layer's count in the config is the one its tensors have. */
+static bool check_counts(const struct wn_keep *k, const struct wn_config *c, struct wn_err *err)
+{
+    for (uint32_t l = 0; l < c->layer_count; l++) {
+        const struct wn_keep_layer *layer = wn_keep_find(k, l);
+        uint32_t have = layer ? layer->experts : 0;
+
+        if (c->layers[l].expert_count != have)
+            return wn_fail(err, WN_ERR_FORMAT, "layer %" PRIu32 " has %" PRIu32 " experts, the config says %" PRIu32, l,
+                           have, c->layers[l].expert_count);
+    }
+    if (k->layer_count && k->layers[k->layer_count - 1].layer >= c->layer_count)
+        return wn_fail(err, WN_ERR_FORMAT, "layer %" PRIu32 " has experts, but the config has %" PRIu32 " layers",
+                       k->layers[k->layer_count - 1].layer, c->layer_count);
+    return true;
+}
+
+static bool check_ids(const struct wn_config *c, struct wn_err *err)
+{
+    const struct {
+        const char *name;
+        int64_t id;
+    } ids[] = {{"bos", c->bos_id}, {"eos", c->eos_id}, {"pad", c->pad_id}};
+
+    for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++)
+        if (ids[i].id >= (int64_t)c->vocab_size)
+            return wn_fail(err, WN_ERR_FORMAT, "the %s id %" PRId64 " is outside the vocabulary of %" PRIu32,
+                           ids[i].name, ids[i].id, c->vocab_size);
+    return true;
+}
+
+/* Binding a part checks that it is there with the right shape and type. */
+static bool check_parts(const struct wn_model *m, const struct wn_job *job, struct wn_err *err)
+{
+    const struct wn_config *c = wn_model_config(m);
+    struct wn_ends ends;
+    struct wn_layer layer;
+
+    if (!wn_ends_bind(m, &ends, err))
+        return false;
+    wn_ends_release(&ends);
+    for (uint32_t l = 0; l < c->layer_count; l++) {
+        struct wn_progress progress = {"checking", l, c->layer_count, "layers"};
+
+        if (job && job->progress && !job->progress(job->arg, &progress))
+            return wn_fail(err, WN_ERR_CANCELED, "canceled at layer %" PRIu32 " of %" PRIu32, l, c->layer_count);
+        if (!wn_layer_bind(m, l, &layer, err))
+            return false;
+        wn_layer_release(&layer);
+    }
+    return true;
+}
+
+static bool check_known(const char *path, const struct wn_keep *k, const struct wn_job *job, struct wn_err *err)
+{
+    struct wn_model *m = wn_model_open(path, err);
+    bool ok;
+
+    if (!m)
+        return false;
+    ok = check_counts(k, wn_model_config(m), err) && check_ids(wn_model_config(m), err) && check_parts(m, job, err);
+    wn_model_close(m);
+    return ok;
+}
+
+static bool is_ours(const char *architecture)
+{
+    return strcmp(architecture, "kimi-k3") == 0 || strcmp(architecture, "kimi-linear") == 0;
+}
+
+static bool check(const char *path, const struct wn_source *s, const struct wn_keep *k, const struct wn_job *job,
+                  struct wn_err *err)
+{
+    struct wn_inspection in;
+    bool known;
+
+    if (wn_source_gguf(s) && k->layer_count && !wn_prune_kv_agrees(k, err))
+        return false;
+    if (!wn_inspect(path, &in, err))
+        return false;
+    known = in.known || is_ours(in.architecture);
+    wn_inspection_release(&in);
+    if (known && !check_known(path, k, job, err))
+        return false;
+    note(job, known ? "only the structure was checked: every part is there with its shape, counts and special ids agree"
+                    : "only the structure was checked, and of an architecture that winnow does not know: headers, and "
+                      "that all experts agree in number");
+    note(job, "whether the weights are those of a source can only be told with the source: no hashes are stored");
+    return true;
+}
+
+bool wn_verify_alone(const char *path, const struct wn_job *job, struct wn_verify_result *r, struct wn_err *err)
+{
+    struct wn_source *s = wn_source_open(path, err);
+    struct wn_keep keep = {0};
+    bool ok = s && wn_keep_init(&keep, s, NULL, err) && check(path, s, &keep, job, err);
+
+    if (ok) {
+        r->tensors = wn_source_tensor_count(s);
+        for (uint32_t i = 0; i < keep.layer_count; i++)
+            r->experts += keep.layers[i].experts;
+    } else if (s) {
+        wn_fail_in(err, "'%s'", path);
+    }
+    wn_keep_release(&keep);
+    wn_source_close(s);
+    return ok;
+}
