@@ -134,6 +134,9 @@ static bool work_out(struct wn_calibration *c, unsigned threads, struct wn_err *
     n->sequences = c->corpus.sequence_count;
     n->tokens = c->corpus.tokens;
     n->sources = c->corpus.source_count;
+    if (k->context_length && c->corpus.longest > k->context_length)
+        return wn_fail(err, WN_ERR_ARG, "sequences of %" PRIu32 " tokens, and the model's context is %" PRIu32,
+                       c->corpus.longest, k->context_length);
     if (!wn_mul_u64(streams * k->hidden_size * sizeof(float), n->tokens, &n->activations))
         return wn_fail(err, WN_ERR_ARG, "activations of %" PRIu64 " tokens are too large", n->tokens);
     if (!measure_layers(c->model, k, &n->layer, err) || !wn_ends_bind(c->model, &ends, err))
