@@ -41,6 +41,8 @@ bool wn_cuts_next(struct wn_cuts *c, struct wn_bytes *part)
     size_t start = c->at, run = 0;
     bool space = false;
 
+    if (c->at == c->text.n)
+        return false;
     if (c->window_left == 0)
         c->window_left = WINDOW_CHARS;
     if (c->window_left == WINDOW_CHARS && c->text.n - c->at <= RUN_CHARS)
@@ -58,5 +60,5 @@ bool wn_cuts_next(struct wn_cuts *c, struct wn_bytes *part)
         c->window_left--;
     }
     *part = (struct wn_bytes){c->text.at + start, c->at - start};
-    return part->n > 0;
+    return true;
 }
