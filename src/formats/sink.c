@@ -1,0 +1,355 @@
+/*
+ * A model being written: see sink.h. This file keeps the account (what was declared, where it goes, how much of it has
+ * come) and owns the files; gguf_sink.c and safetensors_sink.c know what headers look like.
+ *
+ * All outputs are opened by begin, so that one that exists already is found before hours of work; each stays a .part until
+ * commit. A failed write leaves the sink good for nothing but wn_sink_free.
+ */
+#include "formats/sink.h"
+#include "formats/sink_parts.h"
+#include "base/alloc.h"
+#include "base/checked.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct wn_sink *wn_sink_new(enum wn_container container, const char *out, const struct wn_sink_options *o,
+                            struct wn_err *err)
+{
+    struct wn_sink *s = wn_alloc(1, sizeof *s, err);
+
+    if (!s)
+        return NULL;
+    s->container = container;
+    s->writer = container == WN_CONTAINER_GGUF ? &wn_gguf_writer : &wn_safetensors_writer;
+    s->o = *o;
+    s->alignment = 1;
+    s->out = wn_strdup(out, err);
+    if (!s->out) {
+        free(s);
+        return NULL;
+    }
+    return s;
+}
+
+/* ---- declaring ---- */
+
+/* Sets t->bytes; rows must be whole blocks of the type. */
+static bool find_bytes(struct wn_tensor *t, struct wn_err *err)
+{
+    const struct wn_type_info *type = wn_type_info(t->type);
+    uint64_t elements = 1, row = t->dims ? t->shape[t->dims - 1] : 1;
+
+    for (uint32_t d = 0; d < t->dims; d++)
+        if (!wn_mul_u64(elements, t->shape[d], &elements) || elements > INT64_MAX)
+            return wn_fail(err, WN_ERR_ARG, "its shape overflows 63 bits");
+    if (row % type->block_elements != 0 || !wn_type_bytes(t->type, elements, &t->bytes))
+        return wn_fail(err, WN_ERR_ARG, "rows of %" PRIu64 " elements are not whole blocks of %s (%" PRIu32 ")", row,
+                       type->name, type->block_elements);
+    return true;
+}
+
+static bool fill_tensor(struct wn_tensor *t, uint32_t dims, const uint64_t *shape, struct wn_err *err)
+{
+    if (dims > WN_DIMS)
+        return wn_fail(err, WN_ERR_ARG, "%" PRIu32 " dimensions: at most %d are kept", dims, WN_DIMS);
+    t->dims = dims;
+    for (uint32_t d = 0; d < WN_DIMS; d++)
+        t->shape[d] = d < dims ? shape[d] : 1;
+    return find_bytes(t, err);
+}
+
+bool wn_sink_declare(struct wn_sink *s, const char *name, enum wn_type type, uint32_t dims, const uint64_t *shape,
+                     uint32_t file, struct wn_err *err)
+{
+    struct wn_tensor t = {.name = name, .type = type, .file = file};
+
+    assert(s->state == WN_SINK_DECLARING);
+    if (s->tensors.n > 0 && file < s->tensors.at[s->tensors.n - 1].file)
+        return wn_fail(err, WN_ERR_ARG, "tensor '%s': file %" PRIu32 " after a tensor of file %" PRIu32, name, file,
+                       s->tensors.at[s->tensors.n - 1].file);
+    if (file > UINT16_MAX)
+        return wn_fail(err, WN_ERR_ARG, "tensor '%s': file %" PRIu32 " is beyond the last possible one (%d)", name,
+                       file, UINT16_MAX);
+    if (!fill_tensor(&t, dims, shape, err) || !s->writer->check(&t, err))
+        return wn_fail_in(err, "tensor '%s'", name);
+    t.at = s->names.n;
+    return wn_buf_add(&s->names, name, strlen(name) + 1, err) && wn_tensor_list_add(&s->tensors, &t, err);
+}
+
+void wn_sink_file_count_at_least(struct wn_sink *s, uint32_t n)
+{
+    assert(s->state == WN_SINK_DECLARING);
+    if (s->at_least < n)
+        s->at_least = n;
+}
+
+/* ---- begin ---- */
+
+/* The names stand still from now on. */
+static bool fix_names(struct wn_sink *s, struct wn_err *err)
+{
+    struct wn_name_table table;
+    struct wn_tensor *t = s->tensors.at;
+    bool ok = true;
+
+    for (size_t i = 0; i < s->tensors.n; i++)
+        t[i].name = s->names.at + t[i].at;
+    if (!wn_name_table_init(&table, s->tensors.n, err))
+        return false;
+    for (size_t i = 0; ok && i < s->tensors.n; i++)
+        if (wn_name_table_add(&table, t, i) != WN_NAME_NONE)
+            ok = wn_fail(err, WN_ERR_ARG, "tensor '%s' was declared twice", t[i].name);
+    wn_name_table_release(&table);
+    return ok;
+}
+
+static bool make_files(struct wn_sink *s, struct wn_err *err)
+{
+    uint32_t used = s->tensors.n ? s->tensors.at[s->tensors.n - 1].file + 1 : 1;
+
+    s->file_count = used > s->at_least ? used : s->at_least;
+    s->files = wn_alloc(s->file_count, sizeof *s->files, err);
+    if (!s->files) {
+        s->file_count = 0;
+        return false;
+    }
+    for (uint32_t f = 0; f < s->file_count; f++)
+        s->files[f].out.fd = -1;
+    for (size_t i = 0; i < s->tensors.n; i++) {
+        struct wn_sink_file *f = &s->files[s->tensors.at[i].file];
+
+        if (f->count++ == 0)
+            f->first = i;
+    }
+    return true;
+}
+
+/* Where each tensor of a file lies in its data section; *data_bytes of that section. */
+static bool place_tensors(struct wn_sink *s, const struct wn_sink_file *f, uint64_t *data_bytes, struct wn_err *err)
+{
+    *data_bytes = 0;
+    for (size_t i = f->first; i < f->first + f->count; i++) {
+        struct wn_tensor *t = &s->tensors.at[i];
+        uint64_t end;
+
+        t->at = *data_bytes;
+        if (!wn_add_u64(t->at, t->bytes, &end) || !wn_align_u64(end, s->alignment, data_bytes) ||
+            *data_bytes > INT64_MAX / 2)
+            return wn_fail(err, WN_ERR_ARG, "'%s' would be larger than a file can be", f->path);
+    }
+    return true;
+}
+
+/* Computes a file's sizes and, unless this is a dry run, opens it and writes its header. */
+static bool begin_file(struct wn_sink *s, uint32_t number, struct wn_buf *header, struct wn_err *err)
+{
+    struct wn_sink_file *f = &s->files[number];
+    uint64_t data_bytes;
+
+    f->path = s->writer->path(s, number, err);
+    header->n = 0;
+    if (!f->path || !place_tensors(s, f, &data_bytes, err) || !s->writer->header(s, number, header, err))
+        return false;
+    f->header_bytes = header->n;
+    f->bytes = header->n + data_bytes;
+    s->total_bytes += f->bytes;
+    if (s->o.dry_run)
+        return true;
+    return wn_outfile_open(&f->out, f->path, s->o.overwrite, err) &&
+           wn_outfile_write(&f->out, header->at, header->n, err);
+}
+
+static bool begin_index(struct wn_sink *s, struct wn_buf *text, struct wn_err *err)
+{
+    text->n = 0;
+    if (!wn_safetensors_index(s, text, err))
+        return false;
+    s->total_bytes += text->n;
+    if (s->o.dry_run)
+        return true;
+    return wn_outfile_open(&s->index, s->index_path, s->o.overwrite, err) &&
+           wn_outfile_write(&s->index, text->at, text->n, err);
+}
+
+/* Goes past tensors that are complete, with the padding behind each (a hole, which reads as zeros). */
+static bool go_on(struct wn_sink *s, struct wn_err *err)
+{
+    while (s->current < s->tensors.n && s->given == s->tensors.at[s->current].bytes) {
+        uint64_t past = s->given & (s->alignment - 1);
+
+        if (past && !wn_outfile_skip(&s->files[s->tensors.at[s->current].file].out, s->alignment - past, err))
+            return false;
+        s->current++;
+        s->given = 0;
+    }
+    return true;
+}
+
+static bool begin(struct wn_sink *s, struct wn_err *err)
+{
+    struct wn_buf text = {0};
+    bool ok = fix_names(s, err) && make_files(s, err) && s->writer->settle(s, err);
+
+    for (uint32_t f = 0; ok && f < s->file_count; f++)
+        ok = begin_file(s, f, &text, err);
+    if (ok && s->index_path)
+        ok = begin_index(s, &text, err);
+    wn_buf_release(&text);
+    return ok && (s->o.dry_run || go_on(s, err));
+}
+
+bool wn_sink_begin(struct wn_sink *s, struct wn_err *err)
+{
+    bool ok;
+
+    assert(s->state == WN_SINK_DECLARING);
+    ok = begin(s, err);
+    s->state = ok ? WN_SINK_WRITING : WN_SINK_FAILED;
+    return ok;
+}
+
+uint64_t wn_sink_total_bytes(const struct wn_sink *s)
+{
+    return s->total_bytes;
+}
+
+uint32_t wn_sink_file_count(const struct wn_sink *s)
+{
+    return s->file_count;
+}
+
+uint64_t wn_sink_file_bytes(const struct wn_sink *s, uint32_t file)
+{
+    assert(file < s->file_count);
+    return s->files[file].bytes;
+}
+
+const char *wn_sink_file_path(const struct wn_sink *s, uint32_t file)
+{
+    assert(file < s->file_count);
+    return s->files[file].path;
+}
+
+/* ---- writing ---- */
+
+/* The file that takes the next n bytes; NULL when they may not come. */
+static struct wn_outfile *next_file(struct wn_sink *s, uint64_t n, struct wn_err *err)
+{
+    const struct wn_tensor *t;
+
+    if (s->state != WN_SINK_WRITING || s->o.dry_run) {
+        wn_fail(err, WN_ERR_ARG, "'%s': %s", s->out,
+                s->o.dry_run ? "a dry run takes no data" : "it was not begun, or has failed");
+        return NULL;
+    }
+    if (s->current == s->tensors.n) {
+        wn_fail(err, WN_ERR_ARG, "'%s': %" PRIu64 " bytes behind the last tensor", s->out, n);
+        return NULL;
+    }
+    t = &s->tensors.at[s->current];
+    if (n > t->bytes - s->given) {
+        wn_fail(err, WN_ERR_ARG, "tensor '%s': %" PRIu64 " bytes, only %" PRIu64 " of its %" PRIu64 " are left",
+                t->name, n, t->bytes - s->given, t->bytes);
+        return NULL;
+    }
+    return &s->files[t->file].out;
+}
+
+/* Books n bytes that were written, or the failure. */
+static bool book(struct wn_sink *s, bool ok, uint64_t n, struct wn_err *err)
+{
+    s->given += n;
+    ok = ok && go_on(s, err);
+    if (!ok)
+        s->state = WN_SINK_FAILED;
+    return ok;
+}
+
+bool wn_sink_write(struct wn_sink *s, const void *bytes, size_t n, struct wn_err *err)
+{
+    struct wn_outfile *out;
+
+    if (n == 0)
+        return true;
+    out = next_file(s, n, err);
+    return out && book(s, wn_outfile_write(out, bytes, n, err), n, err);
+}
+
+bool wn_sink_copy(struct wn_sink *s, const struct wn_source *from, const struct wn_tensor *t, uint64_t at, uint64_t n,
+                  struct wn_err *err)
+{
+    struct wn_outfile *out;
+
+    if (!wn_span_fits(at, n, t->bytes))
+        return wn_fail(err, WN_ERR_ARG, "tensor '%s': %" PRIu64 " bytes at %" PRIu64 " of its %" PRIu64, t->name, n, at,
+                       t->bytes);
+    if (n == 0)
+        return true;
+    out = next_file(s, n, err);
+    return out && book(s, wn_outfile_copy(out, &wn_source_file_at(from, t->file)->file, t->at + at, n, err), n, err);
+}
+
+/* ---- the end ---- */
+
+/* Some files stand under their names, but not all: a part of a model must not look like one. */
+static void take_back(const struct wn_sink *s, uint32_t committed)
+{
+    for (uint32_t f = 0; f < committed; f++)
+        (void)unlink(s->files[f].path);
+}
+
+static bool commit_files(struct wn_sink *s, struct wn_err *err)
+{
+    for (uint32_t f = 0; f < s->file_count; f++) {
+        assert(s->files[f].out.at == s->files[f].bytes);
+        if (!wn_outfile_commit(&s->files[f].out, err)) {
+            take_back(s, f);
+            return false;
+        }
+    }
+    if (s->index_path && !wn_outfile_commit(&s->index, err)) {
+        take_back(s, s->file_count);
+        return false;
+    }
+    return true;
+}
+
+bool wn_sink_commit(struct wn_sink *s, struct wn_err *err)
+{
+    bool ok;
+
+    if (s->state != WN_SINK_WRITING || s->o.dry_run)
+        return wn_fail(err, WN_ERR_ARG, "'%s': %s", s->out,
+                       s->o.dry_run ? "a dry run leaves nothing to commit" : "it was not begun, or has failed");
+    if (s->current < s->tensors.n)
+        return wn_fail(err, WN_ERR_ARG, "'%s': tensor '%s' has %" PRIu64 " of its %" PRIu64 " bytes", s->out,
+                       s->tensors.at[s->current].name, s->given, s->tensors.at[s->current].bytes);
+    ok = commit_files(s, err);
+    s->state = ok ? WN_SINK_COMMITTED : WN_SINK_FAILED;
+    return ok;
+}
+
+void wn_sink_free(struct wn_sink *s)
+{
+    if (!s)
+        return;
+    for (uint32_t f = 0; f < s->file_count; f++) {
+        wn_outfile_abandon(&s->files[f].out);
+        free(s->files[f].path);
+    }
+    wn_outfile_abandon(&s->index);
+    /* fails when somebody else has put something there, which is then none of ours */
+    if (s->made_folder && s->state != WN_SINK_COMMITTED)
+        (void)rmdir(s->out);
+    free(s->files);
+    free(s->index_path);
+    free(s->out);
+    wn_tensor_list_release(&s->tensors);
+    wn_buf_release(&s->names);
+    free(s);
+}

@@ -1,0 +1,66 @@
+/*
+ * What sink.c and the writers of the containers share: the inside of a sink, and the four things a container decides.
+ * sink.c keeps the account of what was declared and written and owns the files.
+ */
+#ifndef WN_FORMATS_SINK_PARTS_H
+#define WN_FORMATS_SINK_PARTS_H
+
+#include "formats/sink.h"
+#include "formats/tensor_list.h"
+
+struct wn_sink_file {
+    char *path; /* owned; the final name */
+    struct wn_outfile out;
+    size_t first, count;          /* tensors of this file in the list */
+    uint64_t header_bytes, bytes; /* with its padding; all of the file */
+};
+
+/* How a container writes. Each is called by sink.c in this order. */
+struct wn_sink_writer {
+    /* Whether the container can hold this tensor. */
+    bool (*check)(const struct wn_tensor *t, struct wn_err *err);
+    /* After the last declare: settles s->alignment and everything else that names and headers depend on. */
+    bool (*settle)(struct wn_sink *s, struct wn_err *err);
+    /* Final path of a file. */
+    char *(*path)(const struct wn_sink *s, uint32_t file, struct wn_err *err);
+    /* The whole header of a file, with padding up to its data. Depends on nothing but what was declared. */
+    bool (*header)(const struct wn_sink *s, uint32_t file, struct wn_buf *b, struct wn_err *err);
+};
+
+extern const struct wn_sink_writer wn_gguf_writer, wn_safetensors_writer;
+
+enum wn_sink_state { WN_SINK_DECLARING, WN_SINK_WRITING, WN_SINK_FAILED, WN_SINK_COMMITTED };
+
+struct wn_sink {
+    const struct wn_sink_writer *writer;
+    enum wn_container container;
+    struct wn_sink_options o;
+    char *out; /* owned; as given */
+    enum wn_sink_state state;
+
+    /* Declared. While declaring, a tensor's `at` is the place of its name in names.at; afterwards it is its place in the
+     * file's data section. */
+    struct wn_tensor_list tensors;
+    struct wn_buf names;
+    struct wn_sink_file *files; /* [file_count], from begin on */
+    uint32_t file_count, at_least;
+    uint64_t alignment; /* of each tensor's data, a power of two */
+    uint64_t total_bytes;
+
+    /* GGUF */
+    bool split;
+    unsigned char split_order[3]; /* which split key comes first, second, third */
+
+    /* Safetensors: the index is written at begin, when running out of anything is still cheap, and appears last. */
+    char *index_path; /* owned; NULL: none is written */
+    struct wn_outfile index;
+    bool made_folder;
+
+    size_t current; /* tensor being written */
+    uint64_t given; /* bytes of it */
+};
+
+/* Safetensors only: the text of the index. */
+WN_CHECKED bool wn_safetensors_index(const struct wn_sink *s, struct wn_buf *b, struct wn_err *err);
+
+#endif
