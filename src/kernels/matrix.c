@@ -1,5 +1,5 @@
 /*
- * Rows of a matrix times tokens. One token takes the dot of the stored form. More tokens share a decoding: a few rows by a
+ * Rows of a matrix times tokens. One token takes the dots of the stored form. More tokens share a decoding: a few rows by a
  * few hundred columns are decoded into the scratch, where the first-level cache holds them, and meet TOKENS tokens, each
  * product's lanes waiting in between. By the law of the summing order both ways give the same bits, so where one hands
  * over to the other is only a matter of speed.
@@ -13,33 +13,6 @@
 #define TOKENS 64  /* met by one decoding; their lanes take 48 KiB of stack */
 #define ROWS   6   /* a whole number of the variants' tiles */
 #define STEP   256 /* columns that are whole blocks of every type, and whole rounds of lanes */
-
-/* The dot of a row as it is stored; false when the type has none. */
-static bool dot_row(const struct wn_kernels *k, const struct wn_matrix *m, uint64_t row, const float *x, float *y)
-{
-    const uint8_t *w = m->data + row * m->row_bytes;
-    size_t n = (size_t)m->cols;
-
-    switch (m->type) {
-    case WN_BF16:
-        *y = k->dot_bf16(w, x, n);
-        return true;
-    case WN_F16:
-        *y = k->dot_f16(w, x, n);
-        return true;
-    case WN_Q8_0:
-        *y = k->dot_q8_0(w, x, n);
-        return true;
-    case WN_MXFP4:
-        *y = k->dot_mxfp4(w, x, n);
-        return true;
-    case WN_MXFP4_SPLIT:
-        *y = k->dot_mxfp4_split(w, m->scales + row * m->scale_row_bytes, x, n);
-        return true;
-    default:
-        return false;
-    }
-}
 
 /* Columns first .. first + n - 1 of m as a matrix of their own; first a multiple of STEP. */
 static struct wn_matrix columns(const struct wn_matrix *m, size_t first, size_t n)
@@ -100,9 +73,10 @@ void wn_matrix_mul_rows(const struct wn_kernels *k, const struct wn_matrix *m, u
         mul_decoded(k, m, first, n, x, x_stride, tokens, y, y_stride, scratch);
         return;
     }
-    for (uint64_t r = 0; r < n && tokens == 1; r++)
-        if (!dot_row(k, m, first + r, x, y + r)) {
-            k->decode_row(m, first + r, scratch);
-            y[r] = k->dot_f32(scratch, x, (size_t)m->cols);
-        }
+    if (tokens == 0 || k->dot_rows(m, first, (size_t)n, x, y))
+        return;
+    for (uint64_t r = 0; r < n; r++) {
+        k->decode_row(m, first + r, scratch);
+        y[r] = k->dot_f32(scratch, x, (size_t)m->cols);
+    }
 }

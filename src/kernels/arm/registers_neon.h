@@ -15,6 +15,8 @@
 /* accumulators of one tile: TILE_ROWS * TILE_TOKENS, and the operands, fit the 32 registers */
 #define TILE_ROWS   6
 #define TILE_TOKENS 4
+/* rows whose lanes fit the registers side by side, with those of x */
+#define DOT_ROWS 2
 
 typedef float32x4_t vf; /* WIDTH floats */
 typedef uint32x4_t vm;  /* WIDTH truths: all bits or none */

@@ -94,6 +94,35 @@ static float dot_mxfp4_split(const uint8_t *packed, const uint8_t *scales, const
     return lanes_sum(&l);
 }
 
+static bool dot_rows(const struct wn_matrix *m, uint64_t first, size_t n, const float *x, float *y)
+{
+    size_t cols = (size_t)m->cols;
+
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t *w = m->data + (first + i) * m->row_bytes;
+
+        switch (m->type) {
+        case WN_F32:
+            if ((uintptr_t)w % _Alignof(float) != 0)
+                return false;
+            y[i] = dot_f32((const float *)(const void *)w, x, cols);
+            break;
+        case WN_F16:
+        case WN_BF16:
+        case WN_Q8_0:
+        case WN_MXFP4:
+            y[i] = dot_stored(m->type, w, x, cols);
+            break;
+        case WN_MXFP4_SPLIT:
+            y[i] = dot_mxfp4_split(w, m->scales + (first + i) * m->scale_row_bytes, x, cols);
+            break;
+        default:
+            return false;
+        }
+    }
+    return true;
+}
+
 void wn_scalar_fill_dot(struct wn_kernels *k)
 {
     k->dot_f32 = dot_f32;
@@ -105,5 +134,6 @@ void wn_scalar_fill_dot(struct wn_kernels *k)
     k->dot_q8_0 = dot_q8_0;
     k->dot_mxfp4 = dot_mxfp4;
     k->dot_mxfp4_split = dot_mxfp4_split;
+    k->dot_rows = dot_rows;
     k->decode_row = wn_quant_decode_row;
 }

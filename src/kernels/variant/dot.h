@@ -29,6 +29,11 @@ struct stored {
 /* Elements 32 b .. 32 b + 31 of a row. */
 typedef v32 block_fn(struct stored w, size_t b);
 
+INLINE v32 block_f32(struct stored w, size_t b)
+{
+    return v32_load((const float *)(const void *)w.data + b * LANES);
+}
+
 INLINE v32 block_bf16(struct stored w, size_t b)
 {
     return v32_of_bf16(w.data + b * 2 * LANES);
@@ -58,98 +63,168 @@ INLINE v32 block_mxfp4_split(struct stored w, size_t b)
     return v32_of_fp4_pairs(w.data + b * LANES / 2, e8m0_half(w.scales[b]));
 }
 
-/* The last n < 32 elements of a row of 16-bit weights, from block b on. */
-INLINE v32 block_16_bit_tail(block_fn *block, struct stored w, size_t b, size_t n)
+/* The last n < 32 elements of a row, from block b on, the others 0. Types of 32-element blocks have no such tail. */
+INLINE v32 block_tail(block_fn *block, size_t element_bytes, struct stored w, size_t b, size_t n)
 {
-    uint8_t copy[2 * LANES] = {0};
+    uint8_t copy[sizeof(float) * LANES] __attribute__((aligned(64))) = {0};
 
-    memcpy(copy, w.data + b * 2 * LANES, 2 * n);
+    memcpy(copy, w.data + b * LANES * element_bytes, n * element_bytes);
     return block((struct stored){copy, NULL}, 0);
 }
 
-INLINE float dot(block_fn *block, struct stored w, const float *x, size_t n)
+/*
+ * y[i] = row i . x for `rows` rows, a constant. One row alone waits for its own sums: a lane's next addition needs the one
+ * before. Rows side by side fill those waits and share the loads of x.
+ */
+INLINE void dot_side_by_side(block_fn *block, size_t element_bytes, const struct stored *w, const float *x, size_t n,
+                             float *y, const size_t rows)
 {
-    v32 lanes = v32_set(0);
-    size_t b = 0, tail = n % LANES;
+    v32 lanes[DOT_ROWS];
+    size_t b = 0, tail = element_bytes ? n % LANES : 0;
 
-    for (; b < n / LANES; b++)
-        lanes = v32_fma(block(w, b), v32_load(x + b * LANES), lanes);
-    if (tail) {
-        v32 value = block_16_bit_tail(block, w, b, tail);
+    UNROLL
+    for (size_t r = 0; r < rows; r++)
+        lanes[r] = v32_set(0);
+    for (; b < n / LANES; b++) {
+        v32 value = v32_load(x + b * LANES);
 
-        lanes = v32_first(tail, v32_fma(value, v32_load_first(x + b * LANES, tail), lanes), lanes);
+        UNROLL
+        for (size_t r = 0; r < rows; r++)
+            lanes[r] = v32_fma(block(w[r], b), value, lanes[r]);
     }
-    return v32_fold(lanes);
+    if (tail) {
+        v32 value = v32_load_first(x + b * LANES, tail);
+
+        UNROLL
+        for (size_t r = 0; r < rows; r++)
+            lanes[r] =
+                v32_first(tail, v32_fma(block_tail(block, element_bytes, w[r], b, tail), value, lanes[r]), lanes[r]);
+    }
+    UNROLL
+    for (size_t r = 0; r < rows; r++)
+        y[r] = v32_fold(lanes[r]);
+}
+
+INLINE float dot(block_fn *block, size_t element_bytes, struct stored w, const float *x, size_t n)
+{
+    float y;
+
+    dot_side_by_side(block, element_bytes, &w, x, n, &y, 1);
+    return y;
 }
 
 static float dot_f32(const float *w, const float *x, size_t n)
 {
-    v32 lanes = v32_set(0);
-    size_t i = 0;
-
-    for (; n - i >= LANES; i += LANES)
-        lanes = v32_fma(v32_load(w + i), v32_load(x + i), lanes);
-    if (i < n)
-        lanes = v32_first(n - i, v32_fma(v32_load_first(w + i, n - i), v32_load_first(x + i, n - i), lanes), lanes);
-    return v32_fold(lanes);
+    return dot(block_f32, 4, (struct stored){(const uint8_t *)w, NULL}, x, n);
 }
 
 static float dot_bf16(const uint8_t *w, const float *x, size_t n)
 {
-    return dot(block_bf16, (struct stored){w, NULL}, x, n);
+    return dot(block_bf16, 2, (struct stored){w, NULL}, x, n);
 }
 
 static float dot_f16(const uint8_t *w, const float *x, size_t n)
 {
-    return dot(block_f16, (struct stored){w, NULL}, x, n);
+    return dot(block_f16, 2, (struct stored){w, NULL}, x, n);
 }
 
 static float dot_q8_0(const uint8_t *w, const float *x, size_t n)
 {
-    return dot(block_q8_0, (struct stored){w, NULL}, x, n / LANES * LANES);
+    return dot(block_q8_0, 0, (struct stored){w, NULL}, x, n);
 }
 
 static float dot_mxfp4(const uint8_t *w, const float *x, size_t n)
 {
-    return dot(block_mxfp4, (struct stored){w, NULL}, x, n / LANES * LANES);
+    return dot(block_mxfp4, 0, (struct stored){w, NULL}, x, n);
 }
 
 static float dot_mxfp4_split(const uint8_t *packed, const uint8_t *scales, const float *x, size_t n)
 {
-    return dot(block_mxfp4_split, (struct stored){packed, scales}, x, n / LANES * LANES);
+    return dot(block_mxfp4_split, 0, (struct stored){packed, scales}, x, n);
 }
 
-INLINE void decode(block_fn *block, struct stored w, float *dst, size_t n)
+static struct stored stored_row(const struct wn_matrix *m, uint64_t row)
 {
-    size_t b = 0, tail = n % LANES;
+    struct stored w = {m->data + row * m->row_bytes, NULL};
+
+    if (m->scales)
+        w.scales = m->scales + row * m->scale_row_bytes;
+    return w;
+}
+
+INLINE void dot_all_rows(block_fn *block, size_t element_bytes, const struct wn_matrix *m, uint64_t first, size_t n,
+                         const float *x, float *y)
+{
+    struct stored w[DOT_ROWS];
+    size_t i = 0;
+
+    for (; n - i >= DOT_ROWS; i += DOT_ROWS) {
+        for (size_t r = 0; r < DOT_ROWS; r++)
+            w[r] = stored_row(m, first + i + r);
+        dot_side_by_side(block, element_bytes, w, x, (size_t)m->cols, y + i, DOT_ROWS);
+    }
+    for (; i < n; i++)
+        y[i] = dot(block, element_bytes, stored_row(m, first + i), x, (size_t)m->cols);
+}
+
+static bool dot_rows(const struct wn_matrix *m, uint64_t first, size_t n, const float *x, float *y)
+{
+    switch (m->type) {
+    case WN_F32:
+        if (((uintptr_t)m->data | m->row_bytes) % _Alignof(float) != 0)
+            return false;
+        dot_all_rows(block_f32, 4, m, first, n, x, y);
+        return true;
+    case WN_BF16:
+        dot_all_rows(block_bf16, 2, m, first, n, x, y);
+        return true;
+    case WN_F16:
+        dot_all_rows(block_f16, 2, m, first, n, x, y);
+        return true;
+    case WN_Q8_0:
+        dot_all_rows(block_q8_0, 0, m, first, n, x, y);
+        return true;
+    case WN_MXFP4:
+        dot_all_rows(block_mxfp4, 0, m, first, n, x, y);
+        return true;
+    case WN_MXFP4_SPLIT:
+        dot_all_rows(block_mxfp4_split, 0, m, first, n, x, y);
+        return true;
+    default:
+        return false;
+    }
+}
+
+INLINE void decode(block_fn *block, size_t element_bytes, struct stored w, float *dst, size_t n)
+{
+    size_t b = 0, tail = element_bytes ? n % LANES : 0;
 
     for (; b < n / LANES; b++)
         v32_store(dst + b * LANES, block(w, b));
     if (tail)
-        v32_store_first(dst + b * LANES, block_16_bit_tail(block, w, b, tail), tail);
+        v32_store_first(dst + b * LANES, block_tail(block, element_bytes, w, b, tail), tail);
 }
 
 static void decode_row(const struct wn_matrix *m, uint64_t row, float *dst)
 {
-    struct stored w = {m->data + row * m->row_bytes, NULL};
+    struct stored w = stored_row(m, row);
     size_t n = (size_t)m->cols;
 
     switch (m->type) {
     case WN_BF16:
-        decode(block_bf16, w, dst, n);
+        decode(block_bf16, 2, w, dst, n);
         break;
     case WN_F16:
-        decode(block_f16, w, dst, n);
+        decode(block_f16, 2, w, dst, n);
         break;
     case WN_Q8_0:
-        decode(block_q8_0, w, dst, n / LANES * LANES);
+        decode(block_q8_0, 0, w, dst, n);
         break;
     case WN_MXFP4:
-        decode(block_mxfp4, w, dst, n / LANES * LANES);
+        decode(block_mxfp4, 0, w, dst, n);
         break;
     case WN_MXFP4_SPLIT:
-        w.scales = m->scales + row * m->scale_row_bytes;
-        decode(block_mxfp4_split, w, dst, n / LANES * LANES);
+        decode(block_mxfp4_split, 0, w, dst, n);
         break;
     default:
         wn_quant_decode_row(m, row, dst);

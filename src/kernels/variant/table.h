@@ -15,6 +15,7 @@ INLINE void variant_fill(struct wn_kernels *k, const char *name)
         .dot_mxfp4_split = dot_mxfp4_split,
         .lanes_add = lanes_add,
         .lanes_fold = lanes_fold,
+        .dot_rows = dot_rows,
         .decode_row = decode_row,
         .axpy = axpy,
         .add = add,

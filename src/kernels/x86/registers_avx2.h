@@ -15,6 +15,8 @@
 /* accumulators of one tile: TILE_ROWS * TILE_TOKENS, and the operands, fit the 16 registers */
 #define TILE_ROWS   3
 #define TILE_TOKENS 4
+/* rows whose lanes fit the registers side by side, with those of x */
+#define DOT_ROWS 2
 
 typedef __m256 vf; /* WIDTH floats */
 typedef __m256 vm; /* WIDTH truths: all bits or none */

@@ -15,6 +15,8 @@
 /* accumulators of one tile: TILE_ROWS * TILE_TOKENS, and the operands, fit the 32 registers */
 #define TILE_ROWS   6
 #define TILE_TOKENS 4
+/* rows whose lanes fit the registers side by side, with those of x */
+#define DOT_ROWS 4
 
 typedef __m512 vf;    /* WIDTH floats */
 typedef __mmask16 vm; /* WIDTH truths */

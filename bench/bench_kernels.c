@@ -1,0 +1,323 @@
+/*
+ * bench_kernels [--json] [NAME]: nanoseconds and GB/s of each kernel (or those whose name contains NAME), for every table
+ * this processor can run, scalar first. Each figure is the median of several runs of at least RUN_SECONDS.
+ *
+ * The rows called "stream" walk through STREAM_BYTES of weights, more than the caches hold, as generating a token does;
+ * their ceiling is the plain read printed above them. The product rows count multiplications instead. The others stay in
+ * the caches. One thread; bench_pool's rows at the end time a hand-over to 2 threads.
+ */
+#include "base/alloc.h"
+#include "base/rng.h"
+#include "kernels/kernels.h"
+#include "sys/clock.h"
+#include "sys/cpu.h"
+#include <winnow/pool.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RUN_SECONDS  0.03
+#define RUNS         7
+#define STREAM_BYTES ((size_t)128 << 20)
+#define COLS         7168 /* K3's hidden size */
+#define TOKENS_MAX   64
+
+static uint8_t *weights;                          /* STREAM_BYTES */
+static float *x, *y, *scratch, *state, *products; /* x [TOKENS_MAX][COLS] */
+static volatile float sink;
+
+/* What one call does: its bytes of weights (0: none worth counting), its multiplications. */
+struct work {
+    double bytes, products;
+};
+
+/* Calls it once; `turn` counts the calls. */
+typedef struct work bench_fn(const struct wn_kernels *k, size_t turn, size_t param);
+
+static struct wn_matrix matrix_of(enum wn_type type)
+{
+    const struct wn_type_info *info = wn_type_info(type);
+    struct wn_matrix m = {.type = type, .cols = COLS, .data = weights};
+
+    m.row_bytes = COLS / info->block_elements * info->block_bytes;
+    m.rows = STREAM_BYTES / (m.row_bytes + COLS / 32);
+    if (type == WN_MXFP4_SPLIT) {
+        m.scale_row_bytes = COLS / 32;
+        m.scales = weights + m.rows * m.row_bytes;
+    }
+    return m;
+}
+
+/* A few rows at a time of the whole stream, as one piece of a pool's work is. */
+static struct work stream(const struct wn_kernels *k, size_t turn, size_t type)
+{
+    struct wn_matrix m = matrix_of((enum wn_type)type);
+    uint64_t rows = 64, first = turn * rows % (m.rows - rows);
+
+    wn_matrix_mul_rows(k, &m, first, rows, x, COLS, 1, y, rows, scratch);
+    sink = y[0];
+    return (struct work){(double)(rows * (m.row_bytes + m.scale_row_bytes)), (double)rows * COLS};
+}
+
+/* 64 rows times `tokens` tokens of MXFP4. */
+static struct work product(const struct wn_kernels *k, size_t turn, size_t tokens)
+{
+    struct wn_matrix m = matrix_of(WN_MXFP4);
+    uint64_t rows = 60, first = turn * rows % (m.rows - rows);
+
+    wn_matrix_mul_rows(k, &m, first, rows, x, COLS, tokens, products, rows, scratch);
+    return (struct work){(double)(rows * m.row_bytes), (double)(rows * tokens) * COLS};
+}
+
+static struct work product_bf16(const struct wn_kernels *k, size_t turn, size_t tokens)
+{
+    struct wn_matrix m = matrix_of(WN_BF16);
+    uint64_t rows = 60, first = turn * rows % (m.rows - rows);
+
+    wn_matrix_mul_rows(k, &m, first, rows, x, COLS, tokens, products, rows, scratch);
+    return (struct work){(double)(rows * m.row_bytes), (double)(rows * tokens) * COLS};
+}
+
+static struct work dot_f32(const struct wn_kernels *k, size_t turn, size_t n)
+{
+    sink = k->dot_f32(x, x + COLS + turn % 8, n);
+    return (struct work){8.0 * (double)n, (double)n};
+}
+
+static struct work decode(const struct wn_kernels *k, size_t turn, size_t type)
+{
+    struct wn_matrix m = matrix_of((enum wn_type)type);
+
+    k->decode_row(&m, turn % 16, y);
+    return (struct work){(double)(m.row_bytes + m.scale_row_bytes), 0};
+}
+
+#define VECTOR(name, floats, call)                                                                                     \
+    static struct work name(const struct wn_kernels *k, size_t turn, size_t n)                                         \
+    {                                                                                                                  \
+        (void)turn;                                                                                                    \
+        call;                                                                                                          \
+        return (struct work){4.0 * (floats) * (double)n, 0};                                                           \
+    }
+
+VECTOR(axpy, 3, k->axpy(0.5f, x, y, n))
+VECTOR(sum_squares, 1, sink = k->sum_squares(x, n))
+VECTOR(max, 1, sink = k->max(x, n))
+VECTOR(rms_norm, 3, sink = k->rms_norm(x, x + COLS, 1e-5f, y, n))
+VECTOR(exp_all, 2, k->exp(x, y, n))
+VECTOR(sigmoid, 2, k->sigmoid(x, y, n))
+VECTOR(softplus, 2, k->softplus(x, y, n))
+VECTOR(situ, 3, k->situ(x, x + COLS, 4, 25, y, n))
+VECTOR(swiglu, 3, k->swiglu(x, x + COLS, y, n))
+VECTOR(softmax, 2, memcpy(y, x, n * sizeof(*y)); k->softmax(y, n))
+VECTOR(conv_step, 10, k->conv_step(state, x, x + COLS, y, n, 4))
+
+static struct work kda_step(const struct wn_kernels *k, size_t turn, size_t n)
+{
+    k->kda_step(state + turn % 96 * n * n, x, x + n, x + 2 * n, x + 3 * n, 0.5f, y, scratch, n, n);
+    return (struct work){8.0 * (double)(n * n), 0};
+}
+
+static const struct bench {
+    const char *name;
+    bench_fn *fn;
+    size_t param;
+} benches[] = {
+    {"stream mxfp4", stream, WN_MXFP4},
+    {"stream mxfp4_split", stream, WN_MXFP4_SPLIT},
+    {"stream q8_0", stream, WN_Q8_0},
+    {"stream bf16", stream, WN_BF16},
+    {"stream f16", stream, WN_F16},
+    {"product mxfp4 x 2", product, 2},
+    {"product mxfp4 x 4", product, 4},
+    {"product mxfp4 x 8", product, 8},
+    {"product mxfp4 x 64", product, 64},
+    {"product bf16 x 2", product_bf16, 2},
+    {"product bf16 x 64", product_bf16, 64},
+    {"decode mxfp4", decode, WN_MXFP4},
+    {"decode mxfp4_split", decode, WN_MXFP4_SPLIT},
+    {"decode bf16", decode, WN_BF16},
+    {"dot_f32 512", dot_f32, 512},
+    {"dot_f32 7168", dot_f32, COLS},
+    {"axpy", axpy, COLS},
+    {"sum_squares", sum_squares, COLS},
+    {"max", max, COLS},
+    {"rms_norm", rms_norm, COLS},
+    {"exp", exp_all, COLS},
+    {"sigmoid", sigmoid, COLS},
+    {"softplus", softplus, COLS},
+    {"situ", situ, 3072},
+    {"swiglu", swiglu, 3072},
+    {"softmax", softmax, 4096},
+    {"conv_step", conv_step, 12288},
+    {"kda_step", kda_step, 128},
+};
+
+static int falling(const void *a, const void *b)
+{
+    double l = *(const double *)a, r = *(const double *)b;
+
+    return l < r ? 1 : l > r ? -1 : 0;
+}
+
+/* Seconds of one call: the median of RUNS runs, and the best. */
+static double seconds_of(const struct bench *b, const struct wn_kernels *k, struct work *work, double *best)
+{
+    double each[RUNS];
+    size_t turn = 0;
+
+    for (int run = 0; run < RUNS; run++) {
+        double start = wn_clock_seconds(), now;
+        size_t calls = 0;
+
+        do {
+            *work = b->fn(k, turn++, b->param);
+            calls++;
+            now = wn_clock_seconds();
+        } while (now - start < RUN_SECONDS);
+        each[run] = (now - start) / (double)calls;
+    }
+    qsort(each, RUNS, sizeof(*each), falling);
+    *best = each[RUNS - 1];
+    return each[RUNS / 2];
+}
+
+/* GB/s of adding up the stream as 64-bit words, the ceiling of the stream rows. */
+static double plain_read(void)
+{
+    double each[RUNS];
+    const uint64_t *at = (const uint64_t *)(const void *)weights;
+
+    for (int run = 0; run < RUNS; run++) {
+        double start = wn_clock_seconds();
+        uint64_t sum[32] = {0};
+
+        for (size_t i = 0; i < STREAM_BYTES / 8; i += 32)
+            for (size_t j = 0; j < 32; j++)
+                sum[j] += at[i + j];
+        for (size_t j = 1; j < 32; j++)
+            sum[0] += sum[j];
+        sink = (float)sum[0];
+        each[run] = (double)STREAM_BYTES / (wn_clock_seconds() - start) / 1e9;
+    }
+    qsort(each, RUNS, sizeof(*each), falling);
+    return each[RUNS / 2];
+}
+
+static void piece_of_nothing(void *arg, size_t piece, unsigned worker)
+{
+    (void)arg, (void)piece, (void)worker;
+}
+
+/* Microseconds of one run of `pieces` empty pieces. */
+static double hand_over(unsigned threads, size_t pieces, struct wn_err *err)
+{
+    struct wn_pool *pool = wn_pool_new(threads, err);
+    double start, now;
+    size_t calls = 0;
+
+    if (!pool)
+        return -1;
+    start = wn_clock_seconds();
+    do {
+        wn_pool_run(pool, piece_of_nothing, NULL, pieces);
+        calls++;
+        now = wn_clock_seconds();
+    } while (now - start < 4 * RUN_SECONDS);
+    wn_pool_free(pool);
+    return (now - start) / (double)calls * 1e6;
+}
+
+static bool buffers_make(struct wn_err *err)
+{
+    struct wn_rng rng = {1};
+    size_t floats = TOKENS_MAX * COLS;
+
+    weights = wn_alloc_aligned(STREAM_BYTES, err);
+    x = weights ? wn_alloc_aligned(floats * sizeof(*x), err) : NULL;
+    y = x ? wn_alloc_aligned(2 * COLS * sizeof(*y), err) : NULL;
+    scratch = y ? wn_alloc_aligned(COLS * sizeof(*scratch), err) : NULL;
+    state = scratch ? wn_alloc_aligned(96 * 128 * 128 * sizeof(*state), err) : NULL;
+    products = state ? wn_alloc_aligned(64 * TOKENS_MAX * sizeof(*products), err) : NULL;
+    if (!products)
+        return false;
+    for (size_t i = 0; i < STREAM_BYTES; i += 8) {
+        uint64_t r = wn_rng_u64(&rng) & 0x3f7f3f7f3f7f3f7f; /* small numbers in every format */
+
+        memcpy(weights + i, &r, 8);
+    }
+    for (size_t i = 0; i < floats; i++)
+        x[i] = (float)(wn_rng_unit(&rng) - 0.5);
+    return true;
+}
+
+static void row_print(bool json, bool *first, const char *name, const char *table, double seconds, double best,
+                      struct work w, double scalar_seconds)
+{
+    if (json) {
+        printf("%s\n    {\"kernel\": \"%s\", \"table\": \"%s\", \"ns\": %.1f, \"best_ns\": %.1f, \"gb_s\": %.3f, "
+               "\"gmul_s\": %.3f}",
+               *first ? "" : ",", name, table, seconds * 1e9, best * 1e9, w.bytes / seconds / 1e9,
+               w.products / seconds / 1e9);
+        *first = false;
+    } else {
+        printf("%-20s %-8s %12.1f ns (best %12.1f) %8.2f GB/s %8.2f Gmul/s %7.1fx\n", name, table, seconds * 1e9,
+               best * 1e9, w.bytes / seconds / 1e9, w.products / seconds / 1e9, scalar_seconds / seconds);
+    }
+}
+
+static void kernels_time(bool json, const char *only)
+{
+    static const unsigned choices[] = {0, WN_CPU_AVX2, WN_CPU_AVX2 | WN_CPU_AVX512, WN_CPU_NEON};
+    unsigned cpu = wn_cpu_detect();
+    bool first = true;
+
+    for (size_t i = 0; i < sizeof(benches) / sizeof(benches[0]); i++) {
+        double scalar_seconds = 0;
+
+        if (only && !strstr(benches[i].name, only))
+            continue;
+        for (size_t c = 0; c < sizeof(choices) / sizeof(choices[0]); c++) {
+            struct wn_kernels k;
+            struct work work;
+            double seconds, best;
+
+            if ((cpu & choices[c]) != choices[c])
+                continue;
+            wn_kernels_init(&k, choices[c]);
+            seconds = seconds_of(&benches[i], &k, &work, &best);
+            if (c == 0)
+                scalar_seconds = seconds;
+            row_print(json, &first, benches[i].name, k.name, seconds, best, work, scalar_seconds);
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    bool json = argc > 1 && strcmp(argv[1], "--json") == 0;
+    const char *only = argc > 1 + json ? argv[1 + json] : NULL;
+    struct wn_err err;
+    double read, one, two, three;
+
+    if (!buffers_make(&err)) {
+        fprintf(stderr, "bench_kernels: %s\n", err.msg);
+        return 1;
+    }
+    read = plain_read();
+    if (json)
+        printf("{\n  \"plain_read_gb_s\": %.2f,\n  \"kernels\": [", read);
+    else
+        printf("plain read of %zu MiB: %.2f GB/s\n", STREAM_BYTES >> 20, read);
+    kernels_time(json, only);
+    one = hand_over(1, 16, &err);
+    two = hand_over(2, 16, &err);
+    three = hand_over(3, 16, &err);
+    if (json)
+        printf("\n  ],\n  \"pool_us\": {\"1\": %.3f, \"2\": %.3f, \"3\": %.3f}\n}\n", one, two, three);
+    else
+        printf("a run of 16 empty pieces: %.3f us with 1 thread, %.3f with 2, %.3f with 3 (%u processors)\n", one, two,
+               three, wn_cpu_count());
+    return 0;
+}
