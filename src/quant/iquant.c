@@ -16,9 +16,12 @@ static inline unsigned with_parity(unsigned seven)
     return seven | (0x6996u >> ((seven ^ seven >> 4) & 15) & 1) << 7;
 }
 
+/* Bit j of signs negates; without a branch, as signs are random. */
 static inline float signed_level(float scale, int level, unsigned signs, int j)
 {
-    return scale * (float)(signs >> j & 1 ? -level : level);
+    int minus = -(int)(signs >> j & 1);
+
+    return scale * (float)((level ^ minus) - minus);
 }
 
 /* Eight elements from one row of an IQ2 book. */

@@ -91,10 +91,10 @@ void wn_decode_iq4_nl(const uint8_t *b, float *y, size_t n)
 void wn_decode_q1_0(const uint8_t *b, float *y, size_t n)
 {
     for (; n > 0; n -= 128, b += 18, y += 128) {
-        float d = wn_f16_at(b);
+        const float value[2] = {-wn_f16_at(b), wn_f16_at(b)};
 
         for (int j = 0; j < 128; j++)
-            y[j] = b[2 + j / 8] >> j % 8 & 1 ? d : -d;
+            y[j] = value[b[2 + j / 8] >> j % 8 & 1];
     }
 }
 
