@@ -11,7 +11,11 @@
 
 struct wn_vocab;
 
-/* tiktoken.model and tokenizer_config.json of a model folder. NULL on failure. */
+/*
+ * tiktoken.model and tokenizer_config.json of a model folder. How many ids there are, its config.json says (vocab_size);
+ * without one, 256 special tokens follow the ranks. NULL on failure: WN_ERR_IO (a file is not there), WN_ERR_FORMAT
+ * (with the line or the id).
+ */
 WN_API WN_CHECKED struct wn_vocab *wn_vocab_open(const char *folder, struct wn_err *err);
 WN_API void wn_vocab_free(struct wn_vocab *v);
 
@@ -21,9 +25,10 @@ WN_API uint32_t wn_vocab_count(const struct wn_vocab *v);
 /*
  * Encodes n bytes (any bytes; UTF-8 is not required). *ids is a new array of *count ids; free() it.
  * special: spelled special tokens become their ids; otherwise they are plain text and no special id ever comes out.
+ * Fails only for want of memory.
  */
-WN_API WN_CHECKED bool wn_vocab_encode(const struct wn_vocab *v, const char *text, size_t n, bool special, uint32_t **ids,
-                                       size_t *count, struct wn_err *err);
+WN_API WN_CHECKED bool wn_vocab_encode(const struct wn_vocab *v, const char *text, size_t n, bool special,
+                                       uint32_t **ids, size_t *count, struct wn_err *err);
 
 /* The bytes of one id, borrowed; special tokens give their names. NULL (and *n = 0) for an id outside the vocabulary. */
 WN_API const char *wn_vocab_token(const struct wn_vocab *v, uint32_t id, size_t *n);

@@ -29,8 +29,7 @@ static void drop(struct wn_utf8_stream *s, size_t n)
 static size_t replace(struct wn_utf8_stream *s, char *out)
 {
     drop(s, subpart(s));
-    memcpy(out, "\xef\xbf\xbd", 3);
-    return 3;
+    return wn_utf8_encode(0xfffd, out);
 }
 
 /* Lets go of what is decided. Afterwards at most 3 bytes are held: the start of a character. */

@@ -12,11 +12,18 @@ enum wn_token_kind { WN_TOKEN_NORMAL, WN_TOKEN_SPECIAL, WN_TOKEN_UNUSED };
 /*
  * tokens [n]: raw bytes (GPT-2 spelled: see wn_gpt2_unspell), kinds [n]. Normal tokens' ids are their merge ranks.
  * Bytes are copied. A normal token that occurs twice, an empty one, or a missing single byte is an error naming the id.
+ *
+ * Special and unused ids are special tokens alike. A special token's bytes are its name, in UTF-8; two of the same name
+ * are an error. An unused id is named <|reserved_token_ID|> as in Kimi's tokenizer, whatever its bytes (a GGUF has
+ * "[PAD163592]"), so that the same model has the same vocabulary in every format.
  */
 WN_CHECKED struct wn_vocab *wn_vocab_new(const struct wn_bytes *tokens, const enum wn_token_kind *kinds, uint32_t n,
                                          struct wn_err *err);
 
-/* From the bytes of the two files, for tests and fuzzing. config may be NULL: no special tokens. */
+/*
+ * From the bytes of the two files, for tests and fuzzing. config may be NULL: no special tokens; otherwise 256 ids for
+ * them follow the ranks.
+ */
 WN_CHECKED struct wn_vocab *wn_vocab_parse(const char *tiktoken, size_t tiktoken_n, const char *config, size_t config_n,
                                            struct wn_err *err);
 

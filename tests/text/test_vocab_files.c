@@ -254,7 +254,7 @@ static void base64_is_strict(void **state)
                                           {"Zm9vYmE=", "fooba"},
                                           {"Zm9vYmFy", "foobar"}};
     static const char *const bad[] = {
-        "Z", "Zg", "Zg=", "Zh==", "Zm9=", "Z===", "====", "Zg==Zg==", "Zm-v", "Zm 9v", "=AAA"};
+        "Z", "Zg", "Zg=", "Zh==", "ZI==", "Zm9=", "Zm+=", "Z===", "====", "Zg==Zg==", "Zm-v", "Zm 9v", "=AAA"};
     char out[16];
     size_t n;
 

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static void the_test_vocabulary_gives_the_golden_ids(void **state)
 {
@@ -178,6 +179,54 @@ static void a_vocabulary_with_two_ranks_exchanged_gives_other_ids(void **state)
     wn_vocab_free(bad);
 }
 
+static double seconds(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Encodes and decodes a whole file; says how fast the encoding was. */
+static void corpus_check(const struct wn_vocab *v, const char *name)
+{
+    double best = 1e9;
+    struct wn_err err;
+    uint32_t *ids = NULL;
+    size_t n, count, back_n;
+    char *text = wn_file_slurp(wn_test_need_data(name), 1 << 24, &n, &err), *back;
+
+    CHECK_OK(text, &err);
+    for (int run = 0; run < 5; run++) {
+        double start = seconds(), took;
+
+        free(ids);
+        CHECK_OK(wn_vocab_encode(v, text, n, false, &ids, &count, &err), &err);
+        took = seconds() - start;
+        best = took < best ? took : best;
+    }
+    back = wn_vocab_decode(v, ids, count, &back_n, &err);
+    CHECK_OK(back, &err);
+    assert_int_equal(back_n, n);
+    assert_memory_equal(back, text, n);
+    printf("%s: %zu bytes, %zu ids, %.1f MB/s\n", name, n, count, (double)n / best * 1e-6);
+    free(text);
+    free(back);
+    free(ids);
+}
+
+static void whole_corpora_come_back_as_they_were(void **state)
+{
+    static const char *const names[] = {"corpora/heldout-code.txt", "corpora/heldout-en.txt", "corpora/heldout-ja.txt",
+                                        "corpora/heldout-zh.txt"};
+    struct wn_vocab *v = golden_vocab();
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        corpus_check(v, names[i]);
+    wn_vocab_free(v);
+}
+
 static void the_digest_is_sha256(void **state)
 {
     char hex[65];
@@ -195,6 +244,7 @@ int main(void)
         cmocka_unit_test(the_mini_model_gives_the_golden_ids),
         cmocka_unit_test(chats_have_the_golden_ids_segment_by_segment),
         cmocka_unit_test(the_released_vocabulary_gives_the_known_ids),
+        cmocka_unit_test(whole_corpora_come_back_as_they_were),
         cmocka_unit_test(a_vocabulary_with_two_ranks_exchanged_gives_other_ids),
     };
 
