@@ -162,8 +162,8 @@ static bool prepare(struct prune *p, struct wn_err *err)
     return true;
 }
 
-/* An output folder may hold what a killed run left (.part) and, with overwrite, files that are replaced; no other weights. */
-static bool check_folder(const struct prune *p, const struct wn_sink *dry, struct wn_err *err)
+/* An output folder may hold what a killed run left (.part) and, with overwrite, anything; the sink minds other weights. */
+static bool check_folder(const struct prune *p, struct wn_err *err)
 {
     char **names;
     size_t n;
@@ -173,24 +173,11 @@ static bool check_folder(const struct prune *p, const struct wn_sink *dry, struc
         return !wn_path_exists(p->o->out) || wn_fail(err, WN_ERR_ARG, "'%s' exists and is not a folder", p->o->out);
     if (!wn_path_list(p->o->out, &names, &n, err))
         return false;
-    for (size_t i = 0; ok && i < n; i++) {
+    for (size_t i = 0; ok && !p->o->overwrite && i < n; i++) {
         size_t len = strlen(names[i]);
-        bool part = len > 5 && strcmp(names[i] + len - 5, ".part") == 0, weights, replaced = false;
 
-        if (part)
-            continue;
-        if (!p->o->overwrite) {
-            ok = wn_fail(err, WN_ERR_ARG, "'%s' exists already and is not empty", p->o->out);
-            break;
-        }
-        weights = (len > 12 && strcmp(names[i] + len - 12, ".safetensors") == 0) || strcmp(names[i], INDEX_NAME) == 0;
-        for (uint32_t f = 0; weights && !replaced && f < wn_sink_file_count(dry); f++)
-            replaced = strcmp(strrchr(wn_sink_file_path(dry, f), '/') + 1, names[i]) == 0;
-        if (weights && strcmp(names[i], INDEX_NAME) == 0)
-            replaced = wn_sink_file_count(dry) > 1 || wants_index(p);
-        if (weights && !replaced)
-            ok = wn_fail(err, WN_ERR_ARG, "'%s' holds '%s', which would not be replaced and would mix two models",
-                         p->o->out, names[i]);
+        if (len <= 5 || strcmp(names[i] + len - 5, ".part") != 0)
+            ok = wn_fail(err, WN_ERR_ARG, "'%s' exists already and is not empty: '%s' is in it", p->o->out, names[i]);
     }
     wn_names_free(names, n);
     return ok;
@@ -204,7 +191,7 @@ static bool check_paths(const struct prune *p, const struct wn_sink *dry, struct
     if (!is_gguf(p)) {
         if (wn_path_inside(p->o->out, folder))
             return wn_fail(err, WN_ERR_ARG, "the output '%s' lies in the source's folder '%s'", p->o->out, folder);
-        return check_folder(p, dry, err);
+        return check_folder(p, err);
     }
     for (uint32_t f = 0; f < wn_sink_file_count(dry); f++) {
         const char *path = wn_sink_file_path(dry, f);

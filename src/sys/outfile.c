@@ -88,9 +88,11 @@ static bool open_part(struct wn_outfile *o, struct wn_err *err)
                 return wn_fail(err, WN_ERR_IO, "'%s': %s", o->part, strerror(errno));
         }
         if (still_there(o->fd, o->part)) {
-            if (refused() || ftruncate(o->fd, 0) != 0)
-                return fail_write(o, 0, err);
-            return true;
+            if (!refused() && ftruncate(o->fd, 0) == 0)
+                return true;
+            (void)fail_write(o, 0, err);
+            (void)unlink(o->part); /* it is ours, and good for nothing */
+            return false;
         }
         (void)close(o->fd);
         o->fd = -1;

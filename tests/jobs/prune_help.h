@@ -1,0 +1,32 @@
+/* What the tests of prune and verify share: plans made by hand, and ways to spoil a model. */
+#ifndef WN_TESTS_PRUNE_HELP_H
+#define WN_TESTS_PRUNE_HELP_H
+
+#include "wn_test.h"
+#include <winnow/prune.h>
+
+/* A plan out of the reference's {"keep": {"1": [...]}} for a model of that many experts. */
+void plan_from_reference(struct wn_plan *p, const char *path, uint32_t top_k, uint32_t num_experts);
+
+/* Prunes and fails with the library's sentence when that does not work. */
+struct wn_prune_result prune_ok(const char *source, const char *out, const struct wn_plan *plan, enum wn_layout layout,
+                                uint64_t shard_bytes);
+
+/* Changes one byte of a file: xor with mask. */
+void flip_byte(const char *path, uint64_t at, uint8_t mask);
+/* Exchanges n bytes at a with n bytes at b. */
+void swap_bytes(const char *path, uint64_t a, uint64_t b, size_t n);
+/* Replaces the first occurrence of `from` by `to` of the same length; false when there is none. */
+bool replace_text(const char *path, const char *from, const char *to);
+
+/* Where a tensor lies: the file's path (good until the next call), the offset, its bytes. Fails when it is not there. */
+struct place {
+    char path[512];
+    uint64_t at, bytes;
+};
+void find_tensor(const char *model, const char *name, struct place *p);
+
+/* Number of entries in a folder (-1: it does not exist). */
+int count_entries(const char *folder);
+
+#endif
