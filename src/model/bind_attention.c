@@ -7,7 +7,24 @@
 
 /* ---- KDA ---- */
 
-/* HF: A_log per head, then zeros up to any length. exp in double, then rounded: the bits that a correct f32 exp gives. */
+/*
+ * exp for A_log of -100 .. 88, with the bits that GGUF files hold. The converter leaves exp to torch, whose CPU vectors
+ * evaluate SLEEF's degree-6 polynomial (below one unit in the last place, not always the nearest float); a correctly
+ * rounded exp differs in 2 of tiny-a's 27 entries, and the two forms of a model would part there.
+ */
+static float converter_exp(float x)
+{
+    static const float coefficients[] = {0x1.6d2d92p-10f, 0x1.11114cp-7f, 0x1.5554f4p-5f, 0x1.555556p-3f, 0.5f};
+    float n = rintf(x * 0x1.715476p+0f); /* powers of two; ln 2 comes off in two steps */
+    float r = fmaf(n, -0x1.7f7d1cp-20f, fmaf(n, -0x1.62e4p-1f, x));
+    float p = 0x1.a057b4p-13f;
+
+    for (size_t i = 0; i < sizeof(coefficients) / sizeof(coefficients[0]); i++)
+        p = fmaf(p, r, coefficients[i]);
+    return ldexpf(1.0f + fmaf(r * r, p, r), (int)n);
+}
+
+/* HF: A_log per head, then zeros up to any length. */
 static bool decay_from_log(struct wn_binder *b, const struct wn_tensor *t, float *a)
 {
     uint32_t heads = b->config->kda_heads;
@@ -25,8 +42,12 @@ static bool decay_from_log(struct wn_binder *b, const struct wn_tensor *t, float
             return wn_fail(b->err, WN_ERR_FORMAT,
                            "tensor '%s' has %llu entries for %u heads, and entry %llu is %g where padding must be 0",
                            t->name, (unsigned long long)n, heads, (unsigned long long)i, (double)log[i]);
-    for (uint32_t h = 0; h < heads; h++)
-        a[h] = (float)exp((double)log[h]);
+    for (uint32_t h = 0; h < heads; h++) {
+        if (!(log[h] >= -100 && log[h] <= 88))
+            return wn_fail(b->err, WN_ERR_FORMAT, "tensor '%s': entry %u is %g, wanted -100 to 88", t->name, h,
+                           (double)log[h]);
+        a[h] = converter_exp(log[h]);
+    }
     return true;
 }
 

@@ -1,0 +1,242 @@
+/*
+ * What `inspect` tells: sums over the list of tensors. Bytes by class need only names; bytes per token and memory need a
+ * config that winnow computes.
+ */
+#include "base/alloc.h"
+#include "base/checked.h"
+#include "model/config_read.h"
+#include "model/names.h"
+#include "model/own.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What one pass over the tensors gathers beside the inspection itself. */
+struct tally {
+    struct wn_type_bytes by_type[WN_TYPE_COUNT];
+    uint64_t *routed;         /* [layer_count] bytes of routed experts; NULL when the config is not known; owned */
+    uint64_t embedding_table; /* bytes of the embedding matrix, of which a token reads one row */
+};
+
+static void copy_name(char *dst, size_t size, const char *s, size_t n)
+{
+    (void)snprintf(dst, size, "%.*s", (int)wn_min_size(n, size - 1), s);
+}
+
+/* model_type of config.json; stays empty when there is none. */
+static void json_architecture(const struct wn_source *s, char out[64])
+{
+    struct wn_err ignored;
+    size_t n;
+    char *path = wn_path_join(wn_source_folder(s), "config.json", &ignored);
+    char *text = path ? wn_file_slurp(path, 16u << 20, &n, &ignored) : NULL;
+    json_t *root = text ? json_loadb(text, n, 0, NULL) : NULL;
+    const char *type = json_string_value(json_object_get(root, "model_type"));
+
+    if (type)
+        copy_name(out, 64, type, strlen(type));
+    json_decref(root);
+    free(text);
+    free(path);
+}
+
+static void read_architecture(const struct wn_source *s, char out[64])
+{
+    struct wn_bytes name;
+    const struct wn_gguf_kv *kv;
+
+    if (wn_source_container(s) == WN_CONTAINER_SAFETENSORS) {
+        json_architecture(s, out);
+        return;
+    }
+    kv = wn_gguf_find(wn_source_gguf(s), "general.architecture");
+    if (kv && wn_gguf_as_string(kv, &name))
+        copy_name(out, 64, name.at, name.n);
+}
+
+/* The config, when it is one that is computed; otherwise in->why_unknown says why not. */
+static bool read_config(const struct wn_source *s, struct wn_inspection *in, struct wn_err *err)
+{
+    struct wn_config *c = wn_alloc(1, sizeof(*c), err);
+    struct wn_err why;
+
+    if (!c)
+        return false;
+    in->known = wn_config_of_source(s, c, &why);
+    if (in->known) {
+        in->config = c;
+        copy_name(in->architecture, sizeof(in->architecture), c->architecture, strlen(c->architecture));
+        return true;
+    }
+    free(c);
+    copy_name(in->why_unknown, sizeof(in->why_unknown), why.msg, strlen(why.msg));
+    read_architecture(s, in->architecture);
+    return true;
+}
+
+static void add_files(const struct wn_source *s, struct wn_inspection *in)
+{
+    in->files = wn_source_file_count(s);
+    for (size_t i = 0; i < in->files; i++) {
+        const struct wn_source_file *f = wn_source_file_at(s, i);
+
+        in->file_bytes += f->file.bytes;
+        in->header_bytes += f->header_bytes;
+    }
+}
+
+static bool is_embedding(enum wn_container container, const char *name)
+{
+    const struct wn_name_row *row = wn_name_row(WN_NAME_EMBEDDING);
+
+    if (container == WN_CONTAINER_GGUF)
+        return strcmp(name, row->gguf[0]) == 0;
+    return strcmp(name, row->hf[0]) == 0 ||
+           (strncmp(name, "language_model.", 15) == 0 && strcmp(name + 15, row->hf[0]) == 0);
+}
+
+static void add_tensors(const struct wn_source *s, struct wn_inspection *in, struct tally *tally)
+{
+    enum wn_container container = wn_source_container(s);
+    struct wn_part part;
+
+    in->tensors = wn_source_tensor_count(s);
+    for (size_t i = 0; i < in->tensors; i++) {
+        const struct wn_tensor *t = wn_source_tensor_at(s, i);
+
+        wn_part_of(container, t->name, &part);
+        in->tensor_bytes += t->bytes;
+        in->class_bytes[part.class] += t->bytes;
+        in->class_tensors[part.class]++;
+        tally->by_type[t->type].bytes += t->bytes;
+        tally->by_type[t->type].tensors++;
+        if (part.class == WN_CLASS_ROUTED && tally->routed && part.layer >= 0 &&
+            (uint32_t)part.layer < in->config->layer_count)
+            tally->routed[part.layer] += t->bytes;
+        if (part.class == WN_CLASS_EMBEDDING && is_embedding(container, t->name))
+            tally->embedding_table = t->bytes;
+    }
+}
+
+/* Everything is read once a token, but: chosen experts only, one row of the embedding, no vision. */
+static void add_token_bytes(const struct tally *tally, struct wn_inspection *in)
+{
+    const struct wn_config *c = in->config;
+    uint64_t routed = 0, row = tally->embedding_table / c->vocab_size;
+
+    for (uint32_t i = 0; i < c->layer_count; i++) {
+        uint32_t experts = c->layers[i].expert_count;
+
+        if (experts == 0)
+            continue;
+        routed += tally->routed[i] / experts * c->experts_per_token;
+        if (in->expert_bytes == 0)
+            in->expert_bytes = tally->routed[i] / experts;
+    }
+    memcpy(in->class_token_bytes, in->class_bytes, sizeof(in->class_token_bytes));
+    in->class_token_bytes[WN_CLASS_ROUTED] = routed;
+    in->class_token_bytes[WN_CLASS_VISION] = 0;
+    /* tied: the same table is read as a row, and whole as the head */
+    if (c->tied_embeddings)
+        in->class_token_bytes[WN_CLASS_EMBEDDING] += row;
+    else
+        in->class_token_bytes[WN_CLASS_EMBEDDING] -= tally->embedding_table - row;
+    for (int i = 0; i < WN_CLASS_COUNT; i++)
+        in->token_bytes += in->class_token_bytes[i];
+}
+
+/* A sequence's memory: per KDA layer a matrix a head and the inputs that the three convolutions look back on, in f32. */
+static void add_memory(struct wn_inspection *in)
+{
+    const struct wn_config *c = in->config;
+    uint64_t inner = (uint64_t)c->kda_heads * c->kda_head_dim;
+    uint64_t state = inner * c->kda_head_dim + 3 * (c->conv_taps - 1) * inner;
+    uint64_t latent = (uint64_t)c->kv_lora_rank + c->qk_rope_dim;
+
+    for (uint32_t i = 0; i < c->layer_count; i++) {
+        if (c->layers[i].attention == WN_ATTENTION_KDA)
+            in->state_bytes += state * sizeof(float);
+        else
+            in->kv_bytes_per_token += latent * sizeof(float);
+    }
+}
+
+static int by_falling_bytes(const void *a, const void *b)
+{
+    const struct wn_type_bytes *x = a, *y = b;
+
+    if (x->bytes != y->bytes)
+        return x->bytes > y->bytes ? -1 : 1;
+    return strcmp(x->type, y->type);
+}
+
+static bool list_types(const struct tally *tally, struct wn_inspection *in, struct wn_err *err)
+{
+    in->types = wn_alloc(WN_TYPE_COUNT, sizeof(*in->types), err);
+    if (!in->types)
+        return false;
+    for (int t = 0; t < WN_TYPE_COUNT; t++) {
+        if (tally->by_type[t].tensors == 0)
+            continue;
+        in->types[in->type_count] = tally->by_type[t];
+        in->types[in->type_count++].type = wn_type_info((enum wn_type)t)->name;
+    }
+    qsort(in->types, in->type_count, sizeof(*in->types), by_falling_bytes);
+    return true;
+}
+
+static bool inspect_source(const struct wn_source *s, struct wn_inspection *in, struct wn_err *err)
+{
+    struct tally tally = {0};
+    bool ok;
+
+    (void)snprintf(in->container, sizeof(in->container),
+                   wn_source_container(s) == WN_CONTAINER_GGUF ? "gguf" : "safetensors");
+    wn_source_fingerprint(s, in->fingerprint);
+    if (!read_config(s, in, err))
+        return false;
+    if (in->known) {
+        tally.routed = wn_alloc(in->config->layer_count, sizeof(*tally.routed), err);
+        if (!tally.routed)
+            return false;
+    }
+    add_files(s, in);
+    add_tensors(s, in, &tally);
+    if (in->known) {
+        add_token_bytes(&tally, in);
+        add_memory(in);
+    }
+    ok = list_types(&tally, in, err);
+    free(tally.routed);
+    return ok;
+}
+
+bool wn_inspect(const char *path, struct wn_inspection *out, struct wn_err *err)
+{
+    struct wn_source *s = wn_source_open(path, err);
+    bool ok;
+
+    *out = (struct wn_inspection){0};
+    if (!s)
+        return false;
+    ok = inspect_source(s, out, err);
+    wn_source_close(s);
+    if (!ok)
+        wn_inspection_release(out);
+    return ok;
+}
+
+void wn_inspection_release(struct wn_inspection *in)
+{
+    if (in->config) {
+        /* owned by the inspection; const only for those who read it */
+        struct wn_config *c = (struct wn_config *)(uintptr_t)in->config;
+
+        wn_config_release(c);
+        free(c);
+    }
+    free(in->types);
+    *in = (struct wn_inspection){0};
+}
