@@ -31,7 +31,7 @@ const char *made_safetensors(const char *folder, const char *name, const char *j
 /* A file of that size, all hole but for what is there. */
 void made_longer(const char *path, uint64_t bytes);
 void made_write_at(const char *path, uint64_t at, const void *bytes, size_t n);
-/* Folder of names and whether it is empty. */
+/* How many names are in a folder. */
 size_t made_count_names(const char *folder);
 
 /* ---- copies ---- */
