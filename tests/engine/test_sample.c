@@ -134,7 +134,7 @@ static void min_p_is_a_share_of_the_most_probable(void **state)
 
 static void a_seed_repeats_its_draws_and_another_seed_does_not(void **state)
 {
-    struct wn_sampling o = {.temperature = 1, .top_p = 0.98f, .seed = 42};
+    struct wn_sampling o = {.temperature = 1, .top_p = 0.97f, .seed = 42};
     struct wn_sampler *a = sampler(o), *b = sampler(o), *c;
     unsigned other = 0;
     /* the first draws of seed 42, worked out apart: they may never change, on no machine */
