@@ -1,0 +1,287 @@
+/* Saliency against the reference, on which it depends and on which it does not, and what is refused beforehand. */
+#include "calibrate_fixture.h"
+
+#include "jobs/calibrate_parts.h"
+#include "sys/file.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NEAR 1e-5
+
+static void check_near(double got, double wanted, const char *what, size_t i)
+{
+    if (!(fabs(got - wanted) <= NEAR * fabs(wanted)))
+        fail_msg("%s[%zu] is %.9g, the reference has %.9g", what, i, got, wanted);
+}
+
+static uint32_t source_of(const struct wn_saliency *s, const char *label)
+{
+    for (uint32_t i = 0; i < s->source_count; i++)
+        if (strcmp(s->source[i], label) == 0)
+            return i;
+    fail_msg("no source '%s'", label);
+    return 0;
+}
+
+static void check_sources(const struct wn_saliency *s, const struct wn_saliency *ref)
+{
+    size_t n = (size_t)ref->layer_count * ref->expert_count;
+
+    assert_int_equal(s->source_count, ref->source_count);
+    for (uint32_t i = 0; i < ref->source_count; i++) {
+        uint32_t own = source_of(s, ref->source[i]);
+
+        assert_int_equal(s->source_tokens[own], ref->source_tokens[i]);
+        assert_memory_equal(s->source_counts + own * n, ref->source_counts + i * n, n * sizeof *s->counts);
+        for (size_t k = 0; k < n; k++)
+            check_near(s->source_saliency[own * n + k], ref->source_saliency[i * n + k], ref->source[i], k);
+    }
+}
+
+/* What must hold between the sums, whatever the model. */
+static void check_sums_agree(const struct wn_saliency *s)
+{
+    size_t n = (size_t)s->layer_count * s->expert_count;
+
+    assert_int_equal(s->half_tokens[0] + s->half_tokens[1], s->token_count);
+    for (size_t k = 0; k < n; k++) {
+        check_near(s->half_saliency[k] + s->half_saliency[n + k], s->saliency[k], "halves", k);
+        for (uint32_t i = 0; i < s->source_count; i++) {
+            size_t at = i * n + k;
+            double count = (double)s->source_counts[at];
+
+            assert_true(s->max_norm[at] * count >= s->sum_norm[at] * (1 - 1e-12));
+            assert_true(s->sum_norm[at] >= s->max_norm[at]);
+            assert_true(s->sum_gate[at] <= count * (1 + 1e-6) && (count == 0) == (s->sum_gate[at] == 0));
+            /* Cauchy: (sum gn)^2 <= count * sum (gn)^2 */
+            assert_true(s->source_saliency[at] * s->source_saliency[at] <= count * s->sum_sq[at] * (1 + 1e-12));
+        }
+    }
+}
+
+static void saliency_is_that_of_the_reference(void **state)
+{
+    const char *reference = wn_test_need_data("golden/text/tiny-a/ref/saliency.npz");
+    const char *models[] = {wn_test_need_data(TINY),
+                            wn_test_need_data("golden/text/tiny-a/gguf/tiny-a-BF16-MXFP4.gguf")};
+    const char *corpus = golden_corpus();
+    struct wn_saliency ref, s[2];
+    struct wn_err err;
+    size_t n, channels;
+
+    (void)state;
+    CHECK_OK(wn_saliency_read(&ref, reference, &err), &err);
+    n = (size_t)ref.layer_count * ref.expert_count;
+    channels = (size_t)ref.layer_count * ref.latent_size;
+    for (int i = 0; i < 2; i++) {
+        struct calibration c = {.model = models[i],
+                                .o = {.corpus = corpus, .out = wn_test_path(wn_test_folder(), "sal.npz")}};
+
+        CHECK_OK(calibrate(&c, &err), &err);
+        assert_int_equal(c.result.layers_done, ref.layer_count);
+        assert_int_equal(c.result.layers_resumed, 0);
+        CHECK_OK(wn_saliency_read(&s[i], c.o.out, &err), &err);
+        assert_int_equal(s[i].token_count, ref.token_count);
+        assert_int_equal(s[i].latent_size, ref.latent_size);
+        assert_memory_equal(s[i].counts, ref.counts, n * sizeof *ref.counts);
+        for (size_t k = 0; k < n; k++)
+            check_near(s[i].saliency[k], ref.saliency[k], "saliency", k);
+        for (size_t k = 0; k < channels; k++)
+            check_near(s[i].act_mag[k], ref.act_mag[k], "act_mag", k);
+        assert_memory_equal(s[i].act_n, ref.act_n, ref.layer_count * sizeof *ref.act_n);
+        check_sources(&s[i], &ref);
+        check_sums_agree(&s[i]);
+        /* the work folder is gone */
+        assert_false(wn_path_exists(wn_test_path(c.o.out, "../sal.npz.work")));
+    }
+    /* the two forms of one model give the same bits */
+    assert_memory_equal(s[0].source_saliency, s[1].source_saliency, ref.source_count * n * sizeof(double));
+    assert_memory_equal(s[0].act_mag, s[1].act_mag, channels * sizeof(double));
+    /* and the comparison above can fail: one of 1024 tokens less is noticed */
+    assert_true(s[0].act_mag[ref.latent_size] * (1 - 1.0 / 1024) < ref.act_mag[ref.latent_size] * (1 - NEAR));
+    wn_saliency_release(&ref);
+    wn_saliency_release(&s[0]);
+    wn_saliency_release(&s[1]);
+}
+
+static void threads_and_chunks_change_no_byte(void **state)
+{
+    const char *model = wn_test_need_data(TINY), *corpus = golden_corpus();
+    struct wn_model *m;
+    struct wn_err err;
+    struct calibration c[4];
+
+    (void)state;
+    for (unsigned i = 0; i < 4; i++) {
+        c[i] = (struct calibration){.model = model,
+                                    .threads = i + 1,
+                                    .o = {.corpus = corpus, .out = wn_test_path(wn_test_folder(), "sal.npz")}};
+        if (i == 3) {
+            m = wn_model_open(model, &err);
+            assert_non_null(m);
+            CHECK_OK(wn_calibrate_plan(m, 4, &c[i].o, &c[i].result.need, &err), &err);
+            wn_model_close(m);
+            c[i].o.ram = c[i].result.need.peak - c[i].result.need.scratch / 2;
+        }
+        CHECK_OK(calibrate(&c[i], &err), &err);
+        wn_test_same_file(c[0].o.out, c[i].o.out);
+    }
+    assert_int_equal(c[0].result.need.chunk, 128);
+    assert_true(c[3].result.need.chunk < 128);
+}
+
+static void sums_that_are_not_finite_are_refused(void **state)
+{
+    const char *labels[] = {"a", "b"};
+    uint32_t experts[] = {0, 8};
+    struct wn_saliency s;
+    struct wn_err err;
+
+    (void)state;
+    CHECK_OK(wn_saliency_init(&s, 2, experts, 2, 4, 2, labels, &err), &err);
+    CHECK_OK(wn_record_check(&s, 1, &err), &err);
+    s.sum_sq[wn_saliency_source_row(&s, 1, 1) + 5] = INFINITY;
+    CHECK_FAILS(wn_record_check(&s, 1, &err), &err, "layer 1: outputs of expert 5 are not finite (source 'b')");
+    CHECK_OK(wn_record_check(&s, 0, &err), &err);
+    wn_saliency_release(&s);
+}
+
+static void a_record_brings_all_sums_of_its_layer_back(void **state)
+{
+    const char *labels[] = {"a", "b"};
+    uint32_t experts[] = {0, 3, 5};
+    struct wn_saliency s, t;
+    struct wn_err err;
+    size_t n;
+    char *record;
+
+    (void)state;
+    CHECK_OK(wn_saliency_init(&s, 3, experts, 2, 4, 2, labels, &err), &err);
+    CHECK_OK(wn_saliency_init(&t, 3, experts, 2, 4, 2, labels, &err), &err);
+    for (size_t i = 0; i < 2 * 3 * 5; i++) {
+        s.source_saliency[i] = 1.0 + (double)i;
+        s.source_counts[i] = 100 + i;
+        s.sum_gate[i] = 200.0 + (double)i;
+        s.sum_norm[i] = 300.0 + (double)i;
+        s.sum_sq[i] = 400.0 + (double)i;
+        s.max_norm[i] = 500.0 + (double)i;
+        s.half_saliency[i] = 600.0 + (double)i;
+    }
+    for (size_t i = 0; i < 3 * 4; i++)
+        s.act_mag[i] = 700.0 + (double)i;
+    for (size_t i = 0; i < 3; i++)
+        s.act_n[i] = 800 + i;
+    n = wn_record_save(&s, 0, NULL);
+    record = malloc(n);
+    assert_non_null(record);
+    for (uint32_t l = 0; l < 3; l++) {
+        assert_int_equal(wn_record_save(&s, l, record), n);
+        wn_record_load(&t, l, record);
+    }
+    free(record);
+    assert_memory_equal(s.source_saliency, t.source_saliency, 30 * 8);
+    assert_memory_equal(s.source_counts, t.source_counts, 30 * 8);
+    assert_memory_equal(s.sum_gate, t.sum_gate, 30 * 8);
+    assert_memory_equal(s.sum_norm, t.sum_norm, 30 * 8);
+    assert_memory_equal(s.sum_sq, t.sum_sq, 30 * 8);
+    assert_memory_equal(s.max_norm, t.max_norm, 30 * 8);
+    assert_memory_equal(s.half_saliency, t.half_saliency, 30 * 8);
+    assert_memory_equal(s.act_mag, t.act_mag, 12 * 8);
+    assert_memory_equal(s.act_n, t.act_n, 3 * 8);
+    wn_saliency_release(&s);
+    wn_saliency_release(&t);
+}
+
+static void too_little_memory_is_refused_with_the_number_that_works(void **state)
+{
+    struct wn_err err;
+    struct calibration c = {
+        .model = wn_test_need_data(TINY),
+        .o = {.corpus = random_corpus(4, 64, 400, 1), .out = wn_test_path(wn_test_folder(), "sal.npz"), .ram = 4096}};
+    const char *number;
+
+    (void)state;
+    CHECK_FAILS(calibrate(&c, &err), &err, "calibrating needs at least ");
+    number = strstr(err.msg, "least ") + 6;
+    c.o.ram = strtoull(number, NULL, 10);
+    assert_true(c.o.ram > 4096);
+    c.o.ram += c.o.ram / 20; /* what the process holds beforehand has moved a little since */
+    CHECK_OK(calibrate(&c, &err), &err);
+    assert_true(c.result.need.chunk < 64);
+    assert_true(c.result.need.peak <= c.o.ram);
+}
+
+static void what_cannot_work_is_refused_before_anything_is_made(void **state)
+{
+    const char *folder = wn_test_folder();
+    struct wn_err err;
+    struct calibration c = {.model = wn_test_need_data(TINY),
+                            .o = {.corpus = random_corpus(2, 16, 400, 1), .out = wn_test_path(folder, "sal.npz")}};
+
+    (void)state;
+    CHECK_OK(wn_file_put(c.o.out, "x", 1, false, &err), &err);
+    CHECK_FAILS(calibrate(&c, &err), &err, "sal.npz' exists already");
+    assert_false(wn_path_exists(wn_test_path(folder, "sal.npz.work")));
+    c.o.overwrite = true;
+    CHECK_OK(calibrate(&c, &err), &err);
+
+    c.o.out = wn_test_path(folder, "no/such/sal.npz");
+    CHECK_FAILS(calibrate(&c, &err), &err, "there is no such folder");
+    c.o.out = wn_test_path(folder, "sal2.npz");
+    c.o.corpus = wn_test_path(folder, "no.jsonl");
+    CHECK_FAILS(calibrate(&c, &err), &err, "no.jsonl");
+    c.o.corpus = random_corpus(2, 16, 40000, 1);
+    CHECK_FAILS(calibrate(&c, &err), &err, "the model knows 0 to 511");
+    assert_false(wn_path_exists(wn_test_path(folder, "sal2.npz.work")));
+}
+
+/* Texts of the real corpus; also what the notes say about tokens that are left out. */
+static void note_line(void *arg, const char *line)
+{
+    strncat(arg, line, 2047 - strlen(arg));
+    strncat(arg, "\n", 2047 - strlen(arg));
+}
+
+static void texts_are_calibrated_and_left_over_tokens_told(void **state)
+{
+    char notes[2048] = "";
+    struct wn_job job = {.note = note_line, .arg = notes};
+    struct wn_err err;
+    struct wn_saliency s;
+    struct calibration c = {.model = wn_test_need_data("models/k3-mini"),
+                            .threads = 2,
+                            .o = {.corpus = wn_test_need_data("corpora/calib-mixed.jsonl"),
+                                  .out = wn_test_path(wn_test_folder(), "sal.npz"),
+                                  .sequence = 64,
+                                  .max_tokens = 1024},
+                            .job = &job};
+
+    (void)state;
+    CHECK_OK(calibrate(&c, &err), &err);
+    assert_int_equal(c.result.need.tokens, 1024);
+    assert_int_equal(c.result.need.sources, 4);
+    CHECK_OK(wn_saliency_read(&s, c.o.out, &err), &err);
+    assert_int_equal(s.token_count, 1024);
+    for (uint32_t i = 0; i < 4; i++)
+        assert_true(s.source_tokens[i] > 0 && s.source_tokens[i] % 64 == 0);
+    check_sums_agree(&s);
+    wn_saliency_release(&s);
+    assert_true(wn_test_contains(notes, "tokens do not fill a sequence and are left out"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(saliency_is_that_of_the_reference),
+        cmocka_unit_test(threads_and_chunks_change_no_byte),
+        cmocka_unit_test(sums_that_are_not_finite_are_refused),
+        cmocka_unit_test(a_record_brings_all_sums_of_its_layer_back),
+        cmocka_unit_test(too_little_memory_is_refused_with_the_number_that_works),
+        cmocka_unit_test(what_cannot_work_is_refused_before_anything_is_made),
+        cmocka_unit_test(texts_are_calibrated_and_left_over_tokens_told),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,389 @@
+/*
+ * A calibration that is killed, stopped, or meets a full disk goes on behind the last finished layer and ends with the same
+ * archive. Runs that die do so in a child process, by a real SIGKILL.
+ */
+#include "calibrate_fixture.h"
+
+#include "base/alloc.h"
+#include "base/rng.h"
+#include "sys/file.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LAYERS 13 /* of tiny-a */
+
+/* Short sequences: one call of progress for each, then "storing" and "finished". */
+#define SEQUENCES       4
+#define CALLS_PER_LAYER (SEQUENCES + 2)
+
+static const char *model, *corpus, *whole; /* whole: the archive of a run that nobody disturbed */
+
+static int make_whole(void **state)
+{
+    static char paths[2][256];
+    struct wn_err err;
+    struct calibration c;
+
+    (void)state;
+    model = wn_test_data(TINY);
+    if (!model)
+        return 0;
+    model = strdup(model);
+    snprintf(paths[0], sizeof paths[0], "%s", random_corpus(SEQUENCES, 24, 400, 7));
+    snprintf(paths[1], sizeof paths[1], "%s", wn_test_path(wn_test_folder(), "whole.npz"));
+    corpus = paths[0];
+    whole = paths[1];
+    c = (struct calibration){.model = model, .o = {.corpus = corpus, .out = whole}};
+    CHECK_OK(calibrate(&c, &err), &err);
+    return 0;
+}
+
+static struct calibration fresh_run(void)
+{
+    if (!model)
+        skip();
+    return (struct calibration){.model = model,
+                                .o = {.corpus = corpus, .out = wn_test_path(wn_test_folder(), "sal.npz")}};
+}
+
+static void check_ends_the_same(struct calibration *c, uint32_t resumed)
+{
+    struct wn_err err;
+
+    c->job = NULL;
+    CHECK_OK(calibrate(c, &err), &err);
+    assert_int_equal(c->result.layers_resumed, resumed);
+    assert_int_equal(c->result.layers_done, LAYERS - resumed);
+    wn_test_same_file(c->o.out, whole);
+    assert_false(wn_path_exists(wn_test_path(c->o.out, "../sal.npz.work")));
+}
+
+/* ---- killed at a given call of progress ---- */
+
+struct killer {
+    int calls_left;
+    bool (*then)(void);
+};
+
+static bool die(void)
+{
+    raise(SIGKILL);
+    return false;
+}
+
+static bool stop(void)
+{
+    return false;
+}
+
+static bool count_down(void *arg, const struct wn_progress *p)
+{
+    struct killer *k = arg;
+
+    (void)p;
+    return k->calls_left-- > 0 ? true : k->then();
+}
+
+static void run_until_killed(struct calibration *c, int call)
+{
+    struct killer k = {call, die};
+    struct wn_job job = {.progress = count_down, .arg = &k};
+    struct wn_err err;
+    pid_t child = fork();
+    int status;
+
+    assert_true(child >= 0);
+    if (child == 0) {
+        c->job = &job;
+        _exit(calibrate(c, &err) ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    assert_false(wn_path_exists(c->o.out));
+}
+
+static bool has_record(const struct calibration *c, int layer)
+{
+    char path[512];
+
+    snprintf(path, sizeof path, "%s.work/layer-%03d", c->o.out, layer);
+    return wn_path_exists(path);
+}
+
+/*
+ * Three kills in each layer: in its middle; with the leaving stream in place but not the record; with the record in place.
+ * Calls are counted from the run's start, so a run that did a finished layer again would not get as far as is checked.
+ */
+static void a_run_killed_three_times_in_every_layer_ends_the_same(void **state)
+{
+    struct calibration c = fresh_run();
+
+    (void)state;
+    for (int layer = 0; layer < LAYERS; layer++) {
+        run_until_killed(&c, layer % SEQUENCES);
+        run_until_killed(&c, SEQUENCES);
+        assert_false(has_record(&c, layer));
+        run_until_killed(&c, SEQUENCES + 1);
+        assert_true(has_record(&c, layer));
+    }
+    check_ends_the_same(&c, LAYERS);
+}
+
+/* Each time another run: before anything, in a layer that banks, in one that does not, in the last. */
+static void a_run_killed_once_ends_the_same(void **state)
+{
+    const int layers[] = {0, 4, 7, LAYERS - 1};
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        struct calibration c = fresh_run();
+        int extra = i % 3;
+
+        run_until_killed(&c, layers[i] * CALLS_PER_LAYER + SEQUENCES - 1 + extra);
+        check_ends_the_same(&c, (uint32_t)(layers[i] + (extra == 2)));
+    }
+}
+
+static void a_run_killed_at_any_moment_ends_the_same(void **state)
+{
+    struct wn_rng rng = {20};
+    unsigned killed = 0;
+
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        struct calibration c = fresh_run();
+        struct timespec wait = {0, (long)wn_rng_below(&rng, 60) * 1000000};
+        struct wn_err err;
+        pid_t child = fork();
+        int status;
+
+        assert_true(child >= 0);
+        if (child == 0)
+            _exit(calibrate(&c, &err) ? 0 : 1);
+        nanosleep(&wait, NULL);
+        kill(child, SIGKILL);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        killed += WIFSIGNALED(status);
+        c.o.overwrite = true; /* it may have been quicker than we */
+        CHECK_OK(calibrate(&c, &err), &err);
+        assert_int_equal(c.result.layers_done + c.result.layers_resumed, LAYERS);
+        wn_test_same_file(c.o.out, whole);
+    }
+    assert_true(killed > 0);
+}
+
+/* ---- stopped, refused, short of space or memory ---- */
+
+static void a_run_that_was_stopped_goes_on(void **state)
+{
+    struct calibration c = fresh_run();
+    struct killer k = {3 * CALLS_PER_LAYER + 1, stop};
+    struct wn_job job = {.progress = count_down, .arg = &k};
+    struct wn_err err;
+
+    (void)state;
+    c.job = &job;
+    CHECK_FAILS(calibrate(&c, &err), &err, "calibrating layer 3: stopped on request");
+    assert_int_equal(err.code, WN_ERR_CANCELED);
+    check_ends_the_same(&c, 3);
+}
+
+static void a_full_disk_is_told_and_survived(void **state)
+{
+    struct calibration c = fresh_run();
+    struct wn_err err;
+    long n = 0;
+    bool ok;
+
+    (void)state;
+    /* the 1st, 13th, 25th ... write fails, and each run takes up what the ones before it left */
+    do {
+        wn_file_fail_writes_after(n);
+        ok = calibrate(&c, &err);
+        wn_file_fail_writes_after(-1);
+        assert_true(ok || err.code == WN_ERR_IO);
+        n += 12;
+    } while (!ok && n < 400);
+    assert_true(ok && n > 20);
+    wn_test_same_file(c.o.out, whole);
+}
+
+static void every_refused_allocation_is_survived(void **state)
+{
+    struct calibration c = fresh_run();
+    struct wn_err err;
+    struct wn_model *m = wn_model_open(model, &err);
+    struct wn_pool *pool = wn_pool_new(1, &err);
+    long n = 0;
+    bool ok;
+
+    (void)state;
+    assert_true(m && pool);
+    do {
+        wn_alloc_fail_after(n);
+        ok = wn_calibrate(m, pool, &c.o, NULL, &c.result, &err);
+        wn_alloc_fail_after(-1);
+        if (!ok && err.code != WN_ERR_NOMEM)
+            fail_msg("allocation %ld: %s", n, err.msg);
+        n += n < 60 ? 5 : 61;
+    } while (!ok && n < 20000);
+    assert_true(ok);
+    wn_test_same_file(c.o.out, whole);
+    wn_pool_free(pool);
+    wn_model_close(m);
+}
+
+static void another_run_s_state_is_refused_by_name(void **state)
+{
+    struct calibration c = fresh_run(), other;
+    struct wn_err err;
+
+    (void)state;
+    run_until_killed(&c, 2 * CALLS_PER_LAYER);
+    other = c;
+    other.o.corpus = random_corpus(SEQUENCES, 24, 400, 8);
+    CHECK_FAILS(calibrate(&other, &err), &err, "its corpus is '");
+    assert_true(wn_test_contains(err.msg, "--fresh"));
+    other.o.corpus = random_corpus(SEQUENCES, 25, 400, 7);
+    CHECK_FAILS(calibrate(&other, &err), &err, "its sequence is '24' and not '25'");
+    other = c;
+    other.model = wn_test_need_data("golden/text/tiny-a/gguf/tiny-a-BF16-MXFP4.gguf");
+    CHECK_FAILS(calibrate(&other, &err), &err, "its model is '");
+
+    /* the state is still good for the run that it belongs to; and --fresh gives it up */
+    other = c;
+    other.o.corpus = random_corpus(SEQUENCES, 24, 400, 8);
+    other.o.out = wn_test_path(wn_test_folder(), "other.npz");
+    CHECK_OK(calibrate(&other, &err), &err);
+    check_ends_the_same(&c, 2);
+
+    c = fresh_run();
+    run_until_killed(&c, 2 * CALLS_PER_LAYER);
+    c.o.fresh = true;
+    check_ends_the_same(&c, 0);
+}
+
+static bool run_another(void *arg, const struct wn_progress *p)
+{
+    struct calibration *c = arg;
+    struct wn_err err;
+
+    (void)p;
+    if (c->threads++ < 4) /* a few times will do */
+        CHECK_FAILS(calibrate(c, &err), &err, "another calibration is at work in");
+    return true;
+}
+
+static void two_runs_do_not_share_a_work_folder(void **state)
+{
+    struct calibration c = fresh_run(), second = c;
+    struct wn_job job = {.progress = run_another, .arg = &second};
+    struct wn_err err;
+
+    (void)state;
+    c.job = &job;
+    CHECK_OK(calibrate(&c, &err), &err);
+    wn_test_same_file(c.o.out, whole);
+}
+
+/* The last byte of a file in the work folder turned over, or the file cut short. */
+static void damage(const char *folder, const char *name, bool cut)
+{
+    char path[512], byte;
+    int fd;
+    off_t end;
+
+    snprintf(path, sizeof path, "%s.work/%s", folder, name);
+    fd = open(path, O_RDWR);
+    assert_true(fd >= 0);
+    end = lseek(fd, -1, SEEK_END);
+    assert_true(end > 0);
+    if (cut) {
+        assert_int_equal(ftruncate(fd, end), 0);
+    } else {
+        assert_int_equal(pread(fd, &byte, 1, end), 1);
+        byte = (char)~byte;
+        assert_int_equal(pwrite(fd, &byte, 1, end), 1);
+    }
+    close(fd);
+}
+
+static void a_damaged_work_folder_is_noticed(void **state)
+{
+    static const struct {
+        const char *name;
+        bool cut;
+    } harm[] = {{"layer-002", false}, {"layer-002", true}, {"stream-005", true}, {"stream-000", true}};
+    struct wn_err err;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof harm / sizeof harm[0]; i++) {
+        struct calibration c = fresh_run();
+
+        run_until_killed(&c, 5 * CALLS_PER_LAYER + 1);
+        damage(c.o.out, harm[i].name, harm[i].cut);
+        c.job = NULL;
+        CHECK_FAILS(calibrate(&c, &err), &err, harm[i].name);
+        assert_true(wn_test_contains(err.msg, "damaged, start anew with --fresh"));
+    }
+}
+
+/* Layer 0 and every fourth after it bank the stream that enters them; the others' streams go. */
+static void only_banks_and_the_running_stream_are_kept(void **state)
+{
+    struct calibration c = fresh_run();
+    char out[256];
+
+    (void)state;
+    run_until_killed(&c, 6 * CALLS_PER_LAYER + 1);
+    snprintf(out, sizeof out, "%s.work", c.o.out);
+    for (unsigned i = 0; i < LAYERS; i++) {
+        char name[32];
+
+        snprintf(name, sizeof name, "stream-%03u", i);
+        assert_int_equal(wn_path_exists(wn_test_path(out, name)), i == 0 || i == 4 || i == 6);
+    }
+}
+
+static void files_of_others_in_the_work_folder_stay(void **state)
+{
+    struct calibration c = fresh_run();
+    const char *work = wn_test_folder(), *note = wn_test_path(work, "note.txt");
+    struct wn_err err;
+
+    (void)state;
+    CHECK_OK(wn_file_put(note, "x", 1, false, &err), &err);
+    c.o.work = work;
+    c.o.fresh = true;
+    CHECK_OK(calibrate(&c, &err), &err);
+    wn_test_same_file(c.o.out, whole);
+    assert_true(wn_path_exists(note));
+    assert_false(wn_path_exists(wn_test_path(work, "state.json")));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_run_killed_three_times_in_every_layer_ends_the_same),
+        cmocka_unit_test(a_run_killed_once_ends_the_same),
+        cmocka_unit_test(a_run_killed_at_any_moment_ends_the_same),
+        cmocka_unit_test(a_run_that_was_stopped_goes_on),
+        cmocka_unit_test(a_full_disk_is_told_and_survived),
+        cmocka_unit_test(every_refused_allocation_is_survived),
+        cmocka_unit_test(another_run_s_state_is_refused_by_name),
+        cmocka_unit_test(two_runs_do_not_share_a_work_folder),
+        cmocka_unit_test(a_damaged_work_folder_is_noticed),
+        cmocka_unit_test(only_banks_and_the_running_stream_are_kept),
+        cmocka_unit_test(files_of_others_in_the_work_folder_stay),
+    };
+
+    return cmocka_run_group_tests(tests, make_whole, NULL);
+}
