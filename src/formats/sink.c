@@ -308,12 +308,15 @@ static bool commit_files(struct wn_sink *s, struct wn_err *err)
     for (uint32_t f = 0; f < s->file_count; f++) {
         assert(s->files[f].out.at == s->files[f].bytes);
         if (!wn_outfile_commit(&s->files[f].out, err)) {
-            take_back(s, f);
+            /* it may have failed on either side of the rename; what had stood there before is not ours to remove */
+            take_back(s, f + !s->o.overwrite);
             return false;
         }
     }
     if (s->index_path && !wn_outfile_commit(&s->index, err)) {
         take_back(s, s->file_count);
+        if (!s->o.overwrite)
+            (void)unlink(s->index_path);
         return false;
     }
     return true;
