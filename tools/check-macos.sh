@@ -30,10 +30,14 @@ for d in openssl; do
 done
 
 export ZIG_GLOBAL_CACHE_DIR="$root/build/zig/cache" ZIG_LOCAL_CACHE_DIR="$root/build/zig/cache"
+# zig leaves its objects where it is called, whatever -o says
+objects=$(mktemp -d)
+trap 'rm -rf "$objects"' EXIT
+cd "$objects"
 count=0
 for c in $(find "$root/src" -name '*.c' ! -path '*/x86/*' | sort); do
     "$zig" cc -target aarch64-macos -c -std=c11 -O1 -Wall -Wextra -Werror -ffp-contract=off -D_DARWIN_C_SOURCE \
-        -iquote "$root/src" -I "$root/include" -isystem "$headers" -o /dev/null "$c"
+        -iquote "$root/src" -I "$root/include" -isystem "$headers" "$c"
     count=$((count + 1))
 done
 echo "compiled for aarch64-macos, not run: $count files"

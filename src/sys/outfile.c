@@ -236,22 +236,23 @@ bool wn_outfile_copy(struct wn_outfile *o, const struct wn_file *from, uint64_t 
 }
 #endif
 
-static bool sync_folder_of(const char *path, struct wn_err *err)
+static char *folder_of(const char *path, struct wn_err *err)
 {
     const char *slash = strrchr(path, '/');
-    char *folder = slash ? wn_strndup(path, slash == path ? 1 : (size_t)(slash - path), err) : wn_strdup(".", err);
-    bool ok = true;
-    int fd;
 
-    if (!folder)
-        return false;
-    fd = open(folder, O_RDONLY | O_CLOEXEC);
+    return slash ? wn_strndup(path, slash == path ? 1 : (size_t)(slash - path), err) : wn_strdup(".", err);
+}
+
+static bool sync_folder(const char *folder, struct wn_err *err)
+{
+    int fd = open(folder, O_RDONLY | O_CLOEXEC);
+    bool ok = true;
+
     /* some file systems cannot sync a folder (EINVAL); the rename itself has worked then */
     if (fd < 0 || (fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP))
         ok = wn_fail(err, WN_ERR_IO, "'%s': %s", folder, strerror(errno));
     if (fd >= 0)
         (void)close(fd);
-    free(folder);
     return ok;
 }
 
@@ -267,15 +268,17 @@ static bool make_durable(const struct wn_outfile *o, struct wn_err *err)
 
 bool wn_outfile_commit(struct wn_outfile *o, struct wn_err *err)
 {
-    bool ok = make_durable(o, err);
+    /* everything that can be refused comes before the rename: after it the file stands */
+    char *folder = folder_of(o->path, err);
+    bool renamed = false, ok = folder && make_durable(o, err);
 
-    if (ok && (refused() || rename(o->part, o->path) != 0))
-        ok = wn_fail(err, WN_ERR_IO, "'%s': %s", o->path, strerror(errno));
-    if (ok && !sync_folder_of(o->path, err)) {
-        drop(o, false);
-        return false;
+    if (ok) {
+        renamed = !refused() && rename(o->part, o->path) == 0;
+        ok = renamed || wn_fail(err, WN_ERR_IO, "'%s': %s", o->path, strerror(errno));
     }
-    drop(o, !ok);
+    ok = ok && sync_folder(folder, err);
+    drop(o, !renamed);
+    free(folder);
     return ok;
 }
 
