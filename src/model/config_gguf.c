@@ -65,6 +65,7 @@ static const struct field {
     {"expert_group_count", NOTHING, false, 0},
     {"expert_group_used_count", NOTHING, false, 0},
     {"expert_gating_func", NOTHING, false, 0},
+    {"expert_shared_feed_forward_length", NOTHING, false, 0},
     {"leading_dense_block_count", NOTHING, false, 0},
     {"nextn_predict_layers", NOTHING, false, 0},
     {"rope.freq_base", NOTHING, false, 0}, /* nothing is rotated */
@@ -171,7 +172,8 @@ static bool check_demands(const struct reader *r)
     return demand(r, "expert_gating_func", 2) && demand(r, "expert_group_count", 1) &&
            demand(r, "expert_group_used_count", 1) && demand(r, "nextn_predict_layers", 0) &&
            demand(r, "attention.key_length", c->kv_lora_rank + c->qk_rope_dim) &&
-           demand(r, "attention.value_length", c->kv_lora_rank);
+           demand(r, "attention.value_length", c->kv_lora_rank) &&
+           demand(r, "expert_shared_feed_forward_length", c->shared_experts * c->moe_intermediate_size);
 }
 
 static bool read_head_dim(const struct reader *r)

@@ -2,6 +2,7 @@
  * Binding: the HF and the GGUF form of the same weights become the same numbers, and a file that is wrong in one place is
  * refused in one sentence.
  */
+#include "base/alloc.h"
 #include "edited_json.h"
 #include "model/weights.h"
 #include "quant/quant.h"
@@ -581,6 +582,65 @@ static void tied_embeddings_make_the_head(void **state)
     free(config);
 }
 
+/* ---- memory and full size ---- */
+
+static void every_refused_allocation_is_an_error_and_leaks_nothing(void **state)
+{
+    static const char *const names[] = {TINY_HF, "golden/text/tiny-b/gguf/tiny-b-IQ1_S.gguf"};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        const char *path = wn_test_need_data(names[i]);
+        bool ok = false;
+
+        /* steps widen, as most allocations are alike; jansson's are its own */
+        for (long n = 0; !ok; n += 1 + n / 16) {
+            struct wn_layer layer;
+            struct wn_err err = {0};
+            struct wn_model *m;
+
+            wn_alloc_fail_after(n);
+            m = wn_model_open(path, &err);
+            ok = m && wn_layer_bind(m, 2, &layer, &err);
+            wn_alloc_fail_after(-1);
+            if (!ok)
+                assert_int_equal(err.code, WN_ERR_NOMEM);
+            else
+                wn_layer_release(&layer);
+            wn_model_close(m);
+        }
+    }
+}
+
+static void full_size_models_bind(void **state)
+{
+    static const char *const names[] = {"hf", "gguf/Kimi-K3-UD-IQ1_S-00001-of-00014.gguf"};
+    static const uint32_t layers[] = {0, 1, 3, 92};
+    const char *root = getenv("WINNOW_SPARSE");
+
+    (void)state;
+    if (!root) {
+        print_message("skipped: WINNOW_SPARSE names no folder with full-size sparse models\n");
+        skip();
+    }
+    for (size_t k = 0; k < 2; k++) {
+        struct wn_model *m = opened(wn_test_path(root, names[k]));
+        struct wn_ends ends;
+        struct wn_err err;
+
+        for (size_t i = 0; i < sizeof(layers) / sizeof(layers[0]); i++) {
+            struct wn_layer layer;
+
+            CHECK_OK(wn_layer_bind(m, layers[i], &layer, &err), &err);
+            assert_int_equal(layer.mlp.expert_count, layers[i] ? 896 : 0);
+            wn_layer_release(&layer);
+        }
+        CHECK_OK(wn_ends_bind(m, &ends, &err), &err);
+        wn_ends_release(&ends);
+        wn_model_close(m);
+    }
+}
+
 /* ---- the vocabulary ---- */
 
 static void both_forms_bring_the_same_vocabulary(void **state)
@@ -653,6 +713,8 @@ int main(void)
         cmocka_unit_test(gguf_layers_may_keep_different_numbers_of_experts),
         cmocka_unit_test(kimi_linear_binds_with_one_plain_expert),
         cmocka_unit_test(tied_embeddings_make_the_head),
+        cmocka_unit_test(every_refused_allocation_is_an_error_and_leaks_nothing),
+        cmocka_unit_test(full_size_models_bind),
         cmocka_unit_test(both_forms_bring_the_same_vocabulary),
         cmocka_unit_test(an_end_token_that_ends_no_message_is_reported),
         cmocka_unit_test(a_model_without_vocabulary_says_so),

@@ -1,0 +1,21 @@
+/* Any bytes as config.json: read to one coherent shape, or refused in a sentence. */
+#include "model/config_read.h"
+
+#include <assert.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+    struct wn_config c;
+    struct wn_err err = {0};
+
+    if (wn_config_parse_json((const char *)data, n, &c, &err)) {
+        assert(c.layers && c.layer_count > 0 && wn_config_check(&c, &err));
+        wn_config_release(&c);
+    } else {
+        assert(err.code != WN_OK && err.msg[0] != '\0' && strlen(err.msg) < sizeof(err.msg));
+    }
+    return 0;
+}
