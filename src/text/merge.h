@@ -1,7 +1,7 @@
 /*
  * Byte-pair merging of one piece: start from single bytes; among neighbours whose joined bytes are a token, join those
- * of the lowest rank, leftmost on ties; until none is left. With a heap, so that n bytes take O(n log n) steps: pieces of
- * 25,000 characters are ordinary input.
+ * of the lowest rank, leftmost on ties; until none is left. With a heap, so that n bytes take O(n log n) steps: pieces
+ * of 25,000 characters are ordinary input.
  */
 #ifndef WN_TEXT_MERGE_H
 #define WN_TEXT_MERGE_H

@@ -25,7 +25,10 @@ struct wn_ranks {
 WN_CHECKED bool wn_ranks_init(struct wn_ranks *r, const struct wn_bytes *tokens, size_t n, struct wn_err *err);
 void wn_ranks_release(struct wn_ranks *r);
 
-/* Puts tokens[rank], of at least one byte, into the table. Answers the rank that had these bytes before (and keeps it), or WN_NO_RANK. */
+/*
+ * Puts tokens[rank], of at least one byte, into the table. Answers the rank that had these bytes before (and keeps
+ * them), or WN_NO_RANK.
+ */
 uint32_t wn_ranks_add(struct wn_ranks *r, uint32_t rank);
 
 /* The rank of these bytes, or WN_NO_RANK. */

@@ -2,8 +2,8 @@
  * What happens to text before merging: it is cut where Kimi's tokenizer cuts, and split into pieces by its pattern
  * (docs/formats/tokenizer.md).
  *
- * Everything here counts characters of valid UTF-8. Bytes that are no UTF-8 are first masked: wn_split_mask gives a text
- * of the same length, in which each of them is the control character 01, which the pattern treats as it should treat
+ * Everything here counts characters of valid UTF-8. Bytes that are none are first masked: wn_split_mask gives a
+ * text of the same length, in which each of them is the control character 01, which the pattern treats as it should treat
  * them (no space, no letter, no number). So offsets hold for both texts, and pieces are taken from the original.
  */
 #ifndef WN_TEXT_SPLIT_H
@@ -12,7 +12,7 @@
 #include "base/bytes.h"
 
 /*
- * A copy of text (free it) with its invalid bytes masked; or *masked = NULL when text is valid and can be used as it is.
+ * A copy of text (free it) with its invalid bytes masked; or *masked = NULL when text is valid and serves as it is.
  */
 WN_CHECKED bool wn_split_mask(struct wn_bytes text, char **masked, struct wn_err *err);
 

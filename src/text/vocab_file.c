@@ -206,7 +206,7 @@ static bool slurp(const char *folder, const char *name, struct wn_bytes *text, s
     return text->at != NULL;
 }
 
-/* vocab_size of a config.json, which stands in text_config when the model also sees; all ids there are, with padding. */
+/* vocab_size of a config.json (in text_config when the model also sees): all ids there are, with padding. */
 static bool vocab_size_of(json_t *config, uint32_t ranks, uint32_t *slots, struct wn_err *err)
 {
     json_t *text = json_object_get(config, "text_config");

@@ -27,7 +27,10 @@ WN_CHECKED struct wn_vocab *wn_vocab_new(const struct wn_bytes *tokens, const en
 WN_CHECKED struct wn_vocab *wn_vocab_parse(const char *tiktoken, size_t tiktoken_n, const char *config, size_t config_n,
                                            struct wn_err *err);
 
-/* GPT-2's spelling of bytes as printable characters, undone: out has room for n bytes; false when s has another character. */
+/*
+ * GPT-2's spelling of bytes as printable characters, undone: out has room for s.n bytes; false when s has a character
+ * that spells no byte.
+ */
 WN_CHECKED bool wn_gpt2_unspell(struct wn_bytes s, char *out, size_t *out_n);
 
 #endif
