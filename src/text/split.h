@@ -2,9 +2,9 @@
  * What happens to text before merging: it is cut where Kimi's tokenizer cuts, and split into pieces by its pattern
  * (docs/formats/tokenizer.md).
  *
- * Everything here counts characters of valid UTF-8. Bytes that are none are first masked: wn_split_mask gives a
- * text of the same length, in which each of them is the control character 01, which the pattern treats as it should treat
- * them (no space, no letter, no number). So offsets hold for both texts, and pieces are taken from the original.
+ * Everything here counts characters of valid UTF-8. Bytes that are none are first masked: wn_split_mask gives a text of
+ * the same length, in which each of them is the control character 01, which the pattern treats as it should treat them
+ * (no space, no letter, no number). So offsets hold for both texts, and pieces are taken from the original.
  */
 #ifndef WN_TEXT_SPLIT_H
 #define WN_TEXT_SPLIT_H
