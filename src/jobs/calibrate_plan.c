@@ -154,7 +154,8 @@ static bool read_corpus(struct wn_calibration *c, struct wn_err *err)
     const struct wn_calibrate_options *o = c->options;
     struct wn_err no_vocab;
 
-    return wn_corpus_read(&c->corpus,
+    return wn_saliency_fingerprint(o->corpus, c->corpus_fingerprint, err) &&
+           wn_corpus_read(&c->corpus,
                           &(struct wn_corpus_options){.path = o->corpus,
                                                       .vocab = wn_model_vocab(c->model, &no_vocab),
                                                       .vocab_size = c->config->vocab_size,

@@ -158,7 +158,7 @@ static void a_run_killed_at_any_moment_ends_the_same(void **state)
     unsigned killed = 0;
 
     (void)state;
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 3; i++) {
         struct calibration c = fresh_run();
         struct timespec wait = {0, (long)wn_rng_below(&rng, 60) * 1000000};
         struct wn_err err;
