@@ -6,14 +6,16 @@
 #include <winnow/prune.h>
 
 #include "base/alloc.h"
+#include "base/checked.h"
 #include "jobs/verify_parts.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define STEP ((size_t)4 << 20) /* of each side at a time */
-#define TELL ((uint64_t)64 << 20)
+#define STEP     ((size_t)4 << 20)  /* of each side at a time */
+#define STEP_MIN ((size_t)64 << 10) /* behind a hole: what is stored there may be little */
+#define TELL     ((uint64_t)64 << 20)
 
 struct verify {
     const struct wn_job *job;
@@ -64,25 +66,37 @@ static uint64_t common_hole(const struct verify *v, const struct wn_keep_tensor 
     return n < r->bytes - at ? n : r->bytes - at;
 }
 
+/* n bytes from `at` of the range, read from both sides. */
+static bool compare_bytes(const struct verify *v, const struct wn_keep_tensor *t, const struct wn_keep_range *r,
+                          uint64_t at, size_t n, struct wn_err *err)
+{
+    size_t i = 0;
+
+    if (!wn_source_read(v->source, t->from, r->from + at, v->want, n, err) ||
+        !wn_source_read(v->out, v->out_tensor, r->to + at, v->have, n, err))
+        return false;
+    if (memcmp(v->want, v->have, n) == 0)
+        return true;
+    while (v->want[i] == v->have[i])
+        i++;
+    return fail_byte(t, r, at + i, v->have[i], v->want[i], err);
+}
+
 /* wn_keep_range_fn */
 static bool compare_range(void *arg, const struct wn_keep_tensor *t, const struct wn_keep_range *r, struct wn_err *err)
 {
     struct verify *v = arg;
+    uint64_t step = STEP_MIN;
 
     for (uint64_t at = 0, n; at < r->bytes; at += n) {
         n = common_hole(v, t, r, at);
-        if (n == 0) {
-            n = r->bytes - at < STEP ? r->bytes - at : STEP;
-            if (!wn_source_read(v->source, t->from, r->from + at, v->want, (size_t)n, err) ||
-                !wn_source_read(v->out, v->out_tensor, r->to + at, v->have, (size_t)n, err))
+        if (n > 0) {
+            step = STEP_MIN;
+        } else {
+            n = wn_min_u64(r->bytes - at, step);
+            step = wn_min_u64(2 * step, STEP);
+            if (!compare_bytes(v, t, r, at, (size_t)n, err))
                 return false;
-            if (memcmp(v->want, v->have, (size_t)n) != 0) {
-                size_t i = 0;
-
-                while (v->want[i] == v->have[i])
-                    i++;
-                return fail_byte(t, r, at + i, v->have[i], v->want[i], err);
-            }
         }
         v->done += n;
         if (v->done - v->told >= TELL && !tell(v, err))
