@@ -277,6 +277,24 @@ static bool bind_ends(struct wn_binder *b, struct wn_ends *ends)
     return c->attn_res_block == 0 || bind_score(b, WN_NAME_OUT_RES, &ends->out_res_score);
 }
 
+/* As in layers: a head beside tied embeddings, or a score without AttnRes, would be passed over silently. */
+static bool check_no_other_ends(const struct wn_binder *b)
+{
+    for (int i = 0; i < WN_NAME_COUNT; i++) {
+        bool bound = i == WN_NAME_HEAD      ? !b->config->tied_embeddings
+                     : i == WN_NAME_OUT_RES ? b->config->attn_res_block != 0
+                                            : true;
+        char name[WN_NAME_BYTES];
+
+        for (unsigned k = 0; k < 2 && !wn_name_row((enum wn_name)i)->in_layer && !bound; k++)
+            if (wn_name_write(b->model->container, b->model->prefix, (enum wn_name)i, k, 0, 0, name) &&
+                wn_source_find(b->source, name))
+                return wn_fail(b->err, WN_ERR_FORMAT, "tensor '%s' has no place: the config has %s", name,
+                               i == WN_NAME_HEAD ? "'tie_word_embeddings'" : "no 'attn_res_block_size'");
+    }
+    return true;
+}
+
 bool wn_ends_bind(const struct wn_model *m, struct wn_ends *ends, struct wn_err *err)
 {
     struct wn_owned *owned = NULL;
@@ -284,7 +302,7 @@ bool wn_ends_bind(const struct wn_model *m, struct wn_ends *ends, struct wn_err 
     bool ok;
 
     *ends = (struct wn_ends){0};
-    ok = bind_ends(&b, ends);
+    ok = bind_ends(&b, ends) && check_no_other_ends(&b);
     ends->owned = owned;
     if (!ok)
         wn_ends_release(ends);

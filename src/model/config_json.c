@@ -3,11 +3,9 @@
  * nothing else is computed, and what is known to mean nothing here. A key in none of them is refused by name.
  */
 #include "base/alloc.h"
+#include "model/config_json.h"
 #include "model/config_read.h"
 
-#include <assert.h>
-#include <jansson.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,24 +64,6 @@ static const struct field linear_fields[] = {
 #define N_TEXT   (sizeof(text_fields) / sizeof(text_fields[0]))
 #define N_LINEAR (sizeof(linear_fields) / sizeof(linear_fields[0]))
 
-/* Keys that change the arithmetic, with the one value that is computed; null counts as absent. */
-static const struct demand {
-    const char *key, *json;
-    bool required;
-} demands[] = {
-    {"moe_router_activation_func", "\"sigmoid\"", false},
-    {"topk_method", "\"noaux_tc\"", false},
-    {"num_expert_group", "1", false},
-    {"topk_group", "1", false},
-    {"mla_use_nope", "true", true},
-    {"rope_scaling", "null", false},
-    {"num_nextn_predict_layers", "0", false},
-    {"attention_bias", "false", false},
-    {"mlp_bias", "false", false},
-    {"tie_encoder_decoder", "false", false},
-    {"pruned_heads", "{}", false},
-};
-
 /* Read by functions of their own. */
 static const char *const handled[] = {
     "model_type",          "architectures", "linear_attn_config", "first_k_dense_replace",
@@ -91,122 +71,11 @@ static const char *const handled[] = {
     "num_key_value_heads", "bos_token_id",  "eos_token_id",       "pad_token_id",
 };
 
-/* What transformers writes into every config, and what says nothing about the arithmetic of inference. */
-static const char *const harmless[] = {
-    "add_cross_attention",
-    "attention_dropout",
-    "auto_map",
-    "bad_words_ids",
-    "begin_suppress_tokens",
-    "chunk_size_feed_forward",
-    "cross_attention_hidden_size",
-    "decoder_start_token_id",
-    "diversity_penalty",
-    "do_sample",
-    "dtype",
-    "early_stopping",
-    "encoder_no_repeat_ngram_size",
-    "exponential_decay_length_penalty",
-    "finetuning_task",
-    "forced_bos_token_id",
-    "forced_eos_token_id",
-    "head_dim", /* of attention that neither KDA nor MLA has */
-    "id2label",
-    "initializer_range",
-    "is_decoder",
-    "is_encoder_decoder",
-    "label2id",
-    "length_penalty",
-    "max_length",
-    "min_length",
-    "no_repeat_ngram_size",
-    "num_beam_groups",
-    "num_beams",
-    "num_return_sequences",
-    "output_attentions",
-    "output_hidden_states",
-    "output_scores",
-    "prefix",
-    "pretraining_tp",
-    "problem_type",
-    "reap",
-    "remove_invalid_values",
-    "repetition_penalty",
-    "return_dict",
-    "return_dict_in_generate",
-    "rope_theta", /* nothing is rotated */
-    "router_aux_loss_coef",
-    "sep_token_id",
-    "suppress_tokens",
-    "task_specific_params",
-    "temperature",
-    "tf_legacy_loss",
-    "tokenizer_class",
-    "top_k",
-    "top_p",
-    "torch_dtype",
-    "torchscript",
-    "transformers_version",
-    "typical_p",
-    "use_bfloat16",
-    "use_cache",
-    "use_grouped_topk", /* one group */
-};
-
-/* The value of a key; NULL when it is absent or null. */
-static const json_t *get(const json_t *o, const char *key)
-{
-    const json_t *v = json_object_get(o, key);
-
-    return v && !json_is_null(v) ? v : NULL;
-}
-
-/* A value as a person would read it, cut to fit a sentence. */
-static void show(const json_t *v, char out[64])
-{
-    char *text = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
-
-    (void)snprintf(out, 64, "%.60s", text ? text : "?");
-    free(text);
-}
-
-static bool wrong(const char *key, const json_t *v, const char *wanted, struct wn_err *err)
-{
-    char text[64];
-
-    show(v, text);
-    return wn_fail(err, WN_ERR_FORMAT, "config: '%s' is %s, wanted %s", key, text, wanted);
-}
-
-static bool as_count(const char *key, const json_t *v, uint32_t *out, struct wn_err *err)
-{
-    if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) > UINT32_MAX)
-        return wrong(key, v, "a whole number", err);
-    *out = (uint32_t)json_integer_value(v);
-    return true;
-}
-
-static bool as_number(const char *key, const json_t *v, float *out, struct wn_err *err)
-{
-    if (!json_is_number(v) || !isfinite((float)json_number_value(v)))
-        return wrong(key, v, "a number", err);
-    *out = (float)json_number_value(v);
-    return true;
-}
-
-static bool as_flag(const char *key, const json_t *v, bool *out, struct wn_err *err)
-{
-    if (!json_is_boolean(v))
-        return wrong(key, v, "true or false", err);
-    *out = json_is_true(v);
-    return true;
-}
-
 static bool read_fields(const json_t *o, const struct field *fields, size_t n, struct wn_config *c, struct wn_err *err)
 {
     for (size_t i = 0; i < n; i++) {
         const struct field *f = &fields[i];
-        const json_t *v = get(o, f->key);
+        const json_t *v = wn_json_get(o, f->key);
         char *at = (char *)c + f->at;
         bool ok = true;
 
@@ -215,18 +84,18 @@ static bool read_fields(const json_t *o, const struct field *fields, size_t n, s
         if (!v)
             continue;
         if (f->kind == COUNT)
-            ok = as_count(f->key, v, (uint32_t *)(void *)at, err);
+            ok = wn_json_count(f->key, v, (uint32_t *)(void *)at, err);
         else if (f->kind == NUMBER)
-            ok = as_number(f->key, v, (float *)(void *)at, err);
+            ok = wn_json_number(f->key, v, (float *)(void *)at, err);
         else
-            ok = as_flag(f->key, v, (bool *)at, err);
+            ok = wn_json_flag(f->key, v, (bool *)at, err);
         if (!ok)
             return false;
     }
     return true;
 }
 
-/* ---- keys that are unknown, or known and not computed ---- */
+/* ---- keys that are unknown ---- */
 
 static bool is_field(const char *key, const struct field *fields, size_t n)
 {
@@ -236,18 +105,10 @@ static bool is_field(const char *key, const struct field *fields, size_t n)
     return false;
 }
 
-static bool is_listed(const char *key, const char *const *list, size_t n)
+static bool is_handled(const char *key)
 {
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(key, list[i]) == 0)
-            return true;
-    return false;
-}
-
-static bool is_demanded(const char *key)
-{
-    for (size_t i = 0; i < sizeof(demands) / sizeof(demands[0]); i++)
-        if (strcmp(key, demands[i].key) == 0)
+    for (size_t i = 0; i < sizeof(handled) / sizeof(handled[0]); i++)
+        if (strcmp(key, handled[i]) == 0)
             return true;
     return false;
 }
@@ -259,9 +120,8 @@ static bool check_text_keys(const json_t *text, struct wn_err *err)
 
     json_object_foreach((json_t *)text, key, v)
     {
-        if (key[0] == '_' || is_field(key, text_fields, N_TEXT) || is_demanded(key) ||
-            is_listed(key, handled, sizeof(handled) / sizeof(handled[0])) ||
-            is_listed(key, harmless, sizeof(harmless) / sizeof(harmless[0])))
+        if (is_field(key, text_fields, N_TEXT) || is_handled(key) || wn_json_is_demanded(key) ||
+            wn_json_is_harmless(key))
             continue;
         return wn_fail(err, WN_ERR_FORMAT, "config: the key '%.100s' is unknown, and ignoring it could be wrong", key);
     }
@@ -284,32 +144,11 @@ static bool check_linear_keys(const json_t *linear, struct wn_err *err)
     return true;
 }
 
-static bool check_demands(const json_t *text, struct wn_err *err)
-{
-    for (size_t i = 0; i < sizeof(demands) / sizeof(demands[0]); i++) {
-        const struct demand *d = &demands[i];
-        const json_t *v = get(text, d->key);
-        json_t *only;
-        bool same;
-
-        if (!v && d->required)
-            return wn_fail(err, WN_ERR_FORMAT, "config: '%s' is missing, wanted %s", d->key, d->json);
-        if (!v)
-            continue;
-        only = json_loads(d->json, JSON_DECODE_ANY, NULL);
-        same = only && json_equal(only, v);
-        json_decref(only);
-        if (!same)
-            return wrong(d->key, v, d->json, err);
-    }
-    return true;
-}
-
 /* ---- parts with rules of their own ---- */
 
 static bool read_activation(const json_t *text, struct wn_config *c, struct wn_err *err)
 {
-    const json_t *v = get(text, "hidden_act");
+    const json_t *v = wn_json_get(text, "hidden_act");
     const char *name = json_string_value(v);
 
     if (!v)
@@ -319,21 +158,21 @@ static bool read_activation(const json_t *text, struct wn_config *c, struct wn_e
     else if (name && strcmp(name, "silu") == 0)
         c->activation = WN_ACTIVATION_SILU;
     else
-        return wrong("hidden_act", v, "\"situ\" or \"silu\"", err);
+        return wn_json_wrong("hidden_act", v, "\"situ\" or \"silu\"", err);
     return true;
 }
 
 static bool read_token(const json_t *root, const json_t *text, const char *key, int64_t *id, struct wn_err *err)
 {
-    const json_t *v = get(root, key);
+    const json_t *v = wn_json_get(root, key);
 
     *id = -1;
     if (!v)
-        v = get(text, key);
+        v = wn_json_get(text, key);
     if (!v)
         return true;
     if (!json_is_integer(v) || json_integer_value(v) < 0)
-        return wrong(key, v, "a token id", err);
+        return wn_json_wrong(key, v, "a token id", err);
     *id = json_integer_value(v);
     return true;
 }
@@ -349,7 +188,7 @@ static bool read_layer_list(const json_t *list, const char *key, enum wn_attenti
         if (!json_is_integer(v) || layer < 1 || layer > c->layer_count) {
             char text[64];
 
-            show(v, text);
+            wn_json_show(v, text);
             return wn_fail(err, WN_ERR_FORMAT, "config: '%s' names layer %s, wanted 1 to %u", key, text,
                            c->layer_count);
         }
@@ -388,13 +227,13 @@ static bool read_layer_kinds(const json_t *linear, struct wn_config *c, struct w
 
 static bool read_linear(const json_t *text, struct wn_config *c, struct wn_err *err)
 {
-    const json_t *linear = get(text, "linear_attn_config");
+    const json_t *linear = wn_json_get(text, "linear_attn_config");
 
     if (!json_is_object(linear))
         return wn_fail(err, WN_ERR_FORMAT, "config: 'linear_attn_config' is missing");
     if (!check_linear_keys(linear, err) || !read_fields(linear, linear_fields, N_LINEAR, c, err))
         return false;
-    c->kda_lower_bound = get(linear, "gate_lower_bound") != NULL;
+    c->kda_lower_bound = wn_json_get(linear, "gate_lower_bound") != NULL;
     return read_layer_kinds(linear, c, err);
 }
 
@@ -405,20 +244,20 @@ static bool read_expert_counts(const json_t *counts, struct wn_config *c, struct
         return wn_fail(err, WN_ERR_FORMAT, "config: 'expert_counts' has %zu entries, but 'num_hidden_layers' is %u",
                        json_array_size(counts), c->layer_count);
     for (uint32_t i = 0; i < c->layer_count; i++)
-        if (!as_count("expert_counts", json_array_get(counts, i), &c->layers[i].expert_count, err))
+        if (!wn_json_count("expert_counts", json_array_get(counts, i), &c->layers[i].expert_count, err))
             return false;
     return true;
 }
 
 static bool read_moe_layers(const json_t *text, struct wn_config *c, struct wn_err *err)
 {
-    const json_t *dense = get(text, "first_k_dense_replace"), *every = get(text, "moe_layer_freq");
-    const json_t *counts = get(text, "expert_counts");
+    const json_t *dense = wn_json_get(text, "first_k_dense_replace"), *every = wn_json_get(text, "moe_layer_freq");
+    const json_t *counts = wn_json_get(text, "expert_counts");
     uint32_t first = 0, step = 1;
 
-    if (dense && !as_count("first_k_dense_replace", dense, &first, err))
+    if (dense && !wn_json_count("first_k_dense_replace", dense, &first, err))
         return false;
-    if (every && !as_count("moe_layer_freq", every, &step, err))
+    if (every && !wn_json_count("moe_layer_freq", every, &step, err))
         return false;
     if (step == 0)
         return wn_fail(err, WN_ERR_FORMAT, "config: 'moe_layer_freq' is 0, wanted at least 1");
@@ -431,12 +270,12 @@ static bool read_moe_layers(const json_t *text, struct wn_config *c, struct wn_e
 
 static bool check_kv_heads(const json_t *text, const struct wn_config *c, struct wn_err *err)
 {
-    const json_t *v = get(text, "num_key_value_heads");
+    const json_t *v = wn_json_get(text, "num_key_value_heads");
     uint32_t n;
 
     if (!v)
         return true;
-    if (!as_count("num_key_value_heads", v, &n, err))
+    if (!wn_json_count("num_key_value_heads", v, &n, err))
         return false;
     if (n != c->heads)
         return wn_fail(err, WN_ERR_FORMAT, "config: 'num_key_value_heads' is %u, but 'num_attention_heads' is %u", n,
@@ -444,81 +283,7 @@ static bool check_kv_heads(const json_t *text, const struct wn_config *c, struct
     return true;
 }
 
-/* ---- quantization_config: MXFP4 in groups of 32, or none ---- */
-
-static bool expect(const json_t *o, const char *where, const char *key, const char *json, struct wn_err *err)
-{
-    const json_t *v = get(o, key);
-    json_t *only;
-    bool same;
-    char name[128];
-
-    (void)snprintf(name, sizeof(name), "%s.%s", where, key);
-    if (!v)
-        return wn_fail(err, WN_ERR_FORMAT, "config: '%s' is missing, wanted %s", name, json);
-    only = json_loads(json, JSON_DECODE_ANY, NULL);
-    same = only && json_equal(only, v);
-    json_decref(only);
-    return same || wrong(name, v, json, err);
-}
-
-static bool check_quantization(const json_t *o, struct wn_err *err)
-{
-    const json_t *q = get(o, "quantization_config");
-    json_t *groups, *group;
-    const char *key;
-
-    if (!q)
-        return true;
-    if (!expect(q, "quantization_config", "quant_method", "\"compressed-tensors\"", err) ||
-        !expect(q, "quantization_config", "format", "\"mxfp4-pack-quantized\"", err))
-        return false;
-    groups = json_object_get(q, "config_groups");
-    json_object_foreach(groups, key, group)
-    {
-        const json_t *w = get(group, "weights");
-        char where[64];
-
-        (void)snprintf(where, sizeof(where), "config_groups.%.20s.weights", key);
-        if (!expect(w, where, "num_bits", "4", err) || !expect(w, where, "group_size", "32", err) ||
-            !expect(w, where, "type", "\"float\"", err) || !expect(w, where, "symmetric", "true", err))
-            return false;
-        if (get(group, "input_activations"))
-            return wrong("quantization_config: input_activations", get(group, "input_activations"), "null", err);
-    }
-    return true;
-}
-
 /* ---- the family and the two forms ---- */
-
-static bool known_model(const char *name)
-{
-    static const char *const known[] = {"kimi_k3", "kimi_linear", "KimiK3ForConditionalGeneration",
-                                        "KimiLinearForCausalLM"};
-
-    return name && is_listed(name, known, sizeof(known) / sizeof(known[0]));
-}
-
-/* The family is what model_type says, or architectures where that is missing; never guessed from anything else. */
-static bool check_family(const json_t *o, const char *where, bool required, struct wn_err *err)
-{
-    const char *type = json_string_value(get(o, "model_type"));
-    const char *class = json_string_value(json_array_get(get(o, "architectures"), 0));
-
-    if (!type && !class && !required)
-        return true;
-    if (!type && !class)
-        return wn_fail(err, WN_ERR_FORMAT, "config: neither 'model_type' nor 'architectures' says what model this is");
-    if (type && !known_model(type))
-        return wn_fail(err, WN_ERR_FORMAT, "config: %s'model_type' is '%.60s', wanted 'kimi_k3' or 'kimi_linear'",
-                       where, type);
-    if (class && !known_model(class))
-        return wn_fail(err, WN_ERR_FORMAT,
-                       "config: %s'architectures' is '%.60s', wanted 'KimiK3ForConditionalGeneration' or "
-                       "'KimiLinearForCausalLM'",
-                       where, class);
-    return true;
-}
 
 /* What the wrapper repeats of its text config must be the same there. */
 static bool check_wrapper(const json_t *root, const json_t *text, struct wn_err *err)
@@ -528,15 +293,15 @@ static bool check_wrapper(const json_t *root, const json_t *text, struct wn_err 
 
     json_object_foreach((json_t *)root, key, v)
     {
-        const json_t *inner = get(text, key);
+        const json_t *inner = wn_json_get(text, key);
 
-        if ((!is_field(key, text_fields, N_TEXT) && !is_demanded(key)) || json_is_null(v) || !inner)
+        if ((!is_field(key, text_fields, N_TEXT) && !wn_json_is_demanded(key)) || json_is_null(v) || !inner)
             continue;
         if (!json_equal(v, inner)) {
             char a[64], b[64];
 
-            show(v, a);
-            show(inner, b);
+            wn_json_show(v, a);
+            wn_json_show(inner, b);
             return wn_fail(err, WN_ERR_FORMAT, "config: '%s' is %s, but 'text_config.%s' is %s", key, a, key, b);
         }
     }
@@ -545,9 +310,10 @@ static bool check_wrapper(const json_t *root, const json_t *text, struct wn_err 
 
 static bool read_text(const json_t *root, const json_t *text, struct wn_config *c, struct wn_err *err)
 {
-    if (!check_text_keys(text, err) || !check_demands(text, err) || !read_fields(text, text_fields, N_TEXT, c, err) ||
-        !read_activation(text, c, err) || !check_kv_heads(text, c, err) || !check_quantization(text, err) ||
-        !read_linear(text, c, err) || !read_moe_layers(text, c, err))
+    if (!check_text_keys(text, err) || !wn_json_check_demands(text, err) ||
+        !read_fields(text, text_fields, N_TEXT, c, err) || !read_activation(text, c, err) ||
+        !check_kv_heads(text, c, err) || !wn_json_check_quantization(text, err) || !read_linear(text, c, err) ||
+        !read_moe_layers(text, c, err))
         return false;
     (void)snprintf(c->architecture, sizeof(c->architecture), c->attn_res_block ? "kimi-k3" : "kimi-linear");
     return read_token(root, text, "bos_token_id", &c->bos_id, err) &&
@@ -557,20 +323,20 @@ static bool read_text(const json_t *root, const json_t *text, struct wn_config *
 
 static bool read_root(const json_t *root, struct wn_config *c, struct wn_err *err)
 {
-    const json_t *text = get(root, "text_config");
+    const json_t *text = wn_json_get(root, "text_config");
 
     if (!json_is_object(root))
         return wn_fail(err, WN_ERR_FORMAT, "config: not a JSON object");
-    if (!check_family(root, "", true, err))
+    if (!wn_json_check_family(root, "", true, err))
         return false;
-    if (get(root, "quantization"))
+    if (wn_json_get(root, "quantization"))
         return wn_fail(err, WN_ERR_FORMAT, "config: 'quantization' says that this is an MLX folder, which is not read");
     if (!text)
         return read_text(root, root, c, err);
     if (!json_is_object(text))
-        return wrong("text_config", text, "an object", err);
-    return check_family(text, "text_config: ", false, err) && check_wrapper(root, text, err) &&
-           check_quantization(root, err) && read_text(root, text, c, err);
+        return wn_json_wrong("text_config", text, "an object", err);
+    return wn_json_check_family(text, "text_config: ", false, err) && check_wrapper(root, text, err) &&
+           wn_json_check_quantization(root, err) && read_text(root, text, c, err);
 }
 
 bool wn_config_parse_json(const char *json, size_t n, struct wn_config *c, struct wn_err *err)

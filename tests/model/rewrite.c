@@ -130,3 +130,12 @@ const char *rewritten_gguf(const char *source, const struct edit *edits, size_t 
     wn_source_close(s);
     return out;
 }
+
+const char *written_gguf(const struct edit *edits, size_t n, const struct wn_gguf_kv *kv, size_t kv_count)
+{
+    struct job j = {.edits = edits, .n = n};
+    const char *out = wn_test_path(wn_test_folder(), "written.gguf");
+
+    rewrite(&j, WN_CONTAINER_GGUF, out, &(struct wn_sink_options){.kv = kv, .kv_count = kv_count});
+    return out;
+}

@@ -21,4 +21,7 @@ const char *rewritten_hf(const char *source, const struct edit *edits, size_t n,
 /* A GGUF with the source's metadata, key `key` (NULL: none) getting the raw value bytes `value` of the same length. */
 const char *rewritten_gguf(const char *source, const struct edit *edits, size_t n, const char *key, const void *value);
 
+/* A GGUF of nothing but the added tensors and these records. */
+const char *written_gguf(const struct edit *edits, size_t n, const struct wn_gguf_kv *kv, size_t kv_count);
+
 #endif
