@@ -118,6 +118,7 @@ static void an_allowance_is_kept(void **state)
 
     (void)state;
     c.o.max_tokens = 2048;
+    c.o.sequence = 256;
     roomy = measure_in_child(&c);
     c.o.ram = roomy.told.peak - roomy.told.scratch / 2;
     c.o.overwrite = true;
