@@ -206,8 +206,6 @@ static bool find_type(uint32_t id, enum wn_type *t, struct wn_err *err)
 /* Shapes stand innermost first in the file. */
 static bool take_shape(struct cursor *c, struct wn_tensor *t)
 {
-    uint64_t elements = 1;
-
     if (!take_u32(c, &t->dims))
         return false;
     if (t->dims > WN_GGUF_DIMS)
@@ -220,8 +218,6 @@ static bool take_shape(struct cursor *c, struct wn_tensor *t)
             return false;
         if (t->shape[d] > INT64_MAX)
             return wn_fail(c->err, WN_ERR_FORMAT, "a negative dimension");
-        if (!wn_mul_u64(elements, t->shape[d], &elements) || elements > INT64_MAX)
-            return wn_fail(c->err, WN_ERR_FORMAT, "its shape overflows 63 bits");
     }
     return true;
 }
@@ -230,14 +226,15 @@ static bool take_shape(struct cursor *c, struct wn_tensor *t)
 static bool find_bytes(struct wn_tensor *t, struct wn_err *err)
 {
     const struct wn_type_info *type = wn_type_info(t->type);
-    uint64_t row = t->dims ? t->shape[t->dims - 1] : 1;
+    uint64_t row = t->dims ? t->shape[t->dims - 1] : 1, elements;
 
+    if (!wn_shape_elements(t->dims, t->shape, &elements))
+        return wn_fail(err, WN_ERR_FORMAT, "its shape overflows 63 bits");
     if (row % type->block_elements != 0)
         return wn_fail(err, WN_ERR_FORMAT, "rows of %" PRIu64 " elements are not whole blocks of %s (%" PRIu32 ")", row,
                        type->name, type->block_elements);
-    if (!wn_type_bytes(t->type, wn_tensor_elements(t), &t->bytes))
-        return wn_fail(err, WN_ERR_FORMAT, "its %" PRIu64 " elements of %s overflow 64 bits", wn_tensor_elements(t),
-                       type->name);
+    if (!wn_type_bytes(t->type, elements, &t->bytes))
+        return wn_fail(err, WN_ERR_FORMAT, "its %" PRIu64 " elements of %s overflow 64 bits", elements, type->name);
     return true;
 }
 

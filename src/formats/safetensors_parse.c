@@ -116,11 +116,10 @@ static bool parse_field(struct parse *p, struct wn_tensor *t, unsigned *seen)
 /* The declared span must be what dtype and shape need, to the byte. */
 static bool check_size(const struct wn_tensor *t, struct wn_err *err)
 {
-    uint64_t elements = 1, bytes;
+    uint64_t elements, bytes;
 
-    for (uint32_t d = 0; d < t->dims; d++)
-        if (!wn_mul_u64(elements, t->shape[d], &elements))
-            return wn_fail(err, WN_ERR_FORMAT, "its shape overflows 64 bits");
+    if (!wn_shape_elements(t->dims, t->shape, &elements))
+        return wn_fail(err, WN_ERR_FORMAT, "its shape overflows 63 bits");
     if (!wn_type_bytes(t->type, elements, &bytes))
         return wn_fail(err, WN_ERR_FORMAT, "%" PRIu64 " elements of %s overflow 64 bits", elements,
                        wn_type_info(t->type)->name);

@@ -42,11 +42,10 @@ struct wn_sink *wn_sink_new(enum wn_container container, const char *out, const 
 static bool find_bytes(struct wn_tensor *t, struct wn_err *err)
 {
     const struct wn_type_info *type = wn_type_info(t->type);
-    uint64_t elements = 1, row = t->dims ? t->shape[t->dims - 1] : 1;
+    uint64_t elements, row = t->dims ? t->shape[t->dims - 1] : 1;
 
-    for (uint32_t d = 0; d < t->dims; d++)
-        if (!wn_mul_u64(elements, t->shape[d], &elements) || elements > INT64_MAX)
-            return wn_fail(err, WN_ERR_ARG, "its shape overflows 63 bits");
+    if (!wn_shape_elements(t->dims, t->shape, &elements))
+        return wn_fail(err, WN_ERR_ARG, "its shape overflows 63 bits");
     if (row % type->block_elements != 0 || !wn_type_bytes(t->type, elements, &t->bytes))
         return wn_fail(err, WN_ERR_ARG, "rows of %" PRIu64 " elements are not whole blocks of %s (%" PRIu32 ")", row,
                        type->name, type->block_elements);

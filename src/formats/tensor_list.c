@@ -1,6 +1,7 @@
 /* See tensor_list.h. Open addressing with linear probing. */
 #include "formats/tensor_list.h"
 #include "base/alloc.h"
+#include "base/checked.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -29,6 +30,21 @@ void wn_tensor_list_release(struct wn_tensor_list *l)
 {
     free(l->at);
     *l = (struct wn_tensor_list){0};
+}
+
+bool wn_shape_elements(uint32_t dims, const uint64_t *shape, uint64_t *elements)
+{
+    uint64_t n = 1;
+    bool empty = false;
+
+    for (uint32_t d = 0; d < dims; d++) {
+        if (shape[d] == 0)
+            empty = true;
+        else if (!wn_mul_u64(n, shape[d], &n) || n > INT64_MAX)
+            return false;
+    }
+    *elements = empty ? 0 : n;
+    return true;
 }
 
 bool wn_name_table_init(struct wn_name_table *t, size_t n, struct wn_err *err)

@@ -340,6 +340,7 @@ static void declared_sizes_are_not_trusted_shapes(void **state)
     } cases[] = {
         {4, 0, {UINT64_C(1) << 40, UINT64_C(1) << 40, 1, 1}, "overflows 63 bits"},
         {2, 0, {UINT64_C(1) << 61, 4}, "overflows 63 bits"},
+        {3, 0, {0, UINT64_C(1) << 61, 4}, "overflows 63 bits"},
         {1, 0, {UINT64_C(1) << 62}, "overflow 64 bits"},
         {1, 0, {UINT64_MAX}, "a negative dimension"},
         {1, 0, {UINT64_C(1) << 40}, "run past the file's end"},

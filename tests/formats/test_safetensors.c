@@ -164,7 +164,7 @@ static void declared_sizes_are_not_trusted(void **state)
     expect_entry("{\"dtype\":\"U8\",\"shape\":[9],\"data_offsets\":[0,9]}", "bytes 0 to 9 of a data section of 8");
     expect_entry("{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[18446744073709551615,18446744073709551615]}",
                  "of a data section of 8");
-    expect_entry("{\"dtype\":\"U8\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]}", "overflows 64 bits");
+    expect_entry("{\"dtype\":\"U8\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]}", "overflows 63 bits");
     expect_entry("{\"dtype\":\"F64\",\"shape\":[4611686018427387904],\"data_offsets\":[0,0]}", "overflow 64 bits");
 }
 
