@@ -35,7 +35,7 @@ struct wn_saliency {
     double *act_mag; /* [layer][latent] sum of the absolute latent input; NULL when latent_size is 0 */
     uint64_t *act_n; /* [layer] tokens summed in act_mag */
 
-    /* Split halves for stability: sequences 0, 2, 4 ... and 1, 3, 5 ... of the corpus. NULL in archives by others. */
+    /* Split halves for stability: sequences 0, 2, 4 ... and 1, 3, 5 ... of each source. NULL in archives by others. */
     double *half_saliency; /* [2][layer][expert] */
     uint64_t half_tokens[2];
 
