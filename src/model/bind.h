@@ -29,7 +29,10 @@ const struct wn_tensor *wn_bind_try(struct wn_binder *b, const char *name);
 /* Compares shapes with their ones left out, so that [4,1,D,1], [4,1,D] and [4,D] are the same. */
 WN_CHECKED bool wn_bind_shape(struct wn_binder *b, const struct wn_tensor *t, const uint64_t *want, uint32_t dims);
 
-/* The tensor as a matrix of that many rows and columns; its elements must match (wn_bind_shape), its type be decodable. */
+/*
+ * The tensor as a matrix of that many rows and columns; its elements must match (wn_bind_shape), its type be
+ * decodable.
+ */
 WN_CHECKED bool wn_bind_view(struct wn_binder *b, const struct wn_tensor *t, uint64_t rows, uint64_t cols,
                              struct wn_matrix *m);
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 /*
- * Limits far above any model, low enough that no product of two widths, and no sum of such products over all layers, can
- * overflow 64 bits; and that heads x dim fits 32.
+ * Limits far above any model, low enough that no product of two widths, and no sum of such products over all layers,
+ * can overflow 64 bits; and that heads x dim fits 32.
  */
 #define MAX_LAYERS 65536
 #define MAX_WIDTH  (1u << 20)

@@ -1,6 +1,6 @@
 /*
- * The shape from GGUF keys (docs/formats/config.md). What the keys do not say is read off the tensors: how many experts each
- * layer has, whether there is an output gate, of which rank KDA's gate is, and whether the latent is normed.
+ * The shape from GGUF keys (docs/formats/config.md). What the keys do not say is read off the tensors: how many experts
+ * each layer has, whether there is an output gate, of which rank KDA's gate is, and whether the latent is normed.
  */
 #include "base/alloc.h"
 #include "base/checked.h"

@@ -1,6 +1,6 @@
 /*
- * config.json. Three lists decide about each key of the text config: what is read, what must have one certain value because
- * nothing else is computed, and what is known to mean nothing here. A key in none of them is refused by name.
+ * config.json. Three lists decide about each key of the text config: what is read, what must have one certain value
+ * because nothing else is computed, and what is known to mean nothing here. A key in none of them is refused by name.
  */
 #include "base/alloc.h"
 #include "model/config_json.h"

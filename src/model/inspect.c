@@ -1,6 +1,6 @@
 /*
- * What `inspect` tells: sums over the list of tensors. Bytes by class need only names; bytes per token and memory need a
- * config that winnow computes.
+ * What `inspect` tells: sums over the list of tensors. Bytes by class need only names; bytes per token and memory need
+ * a config that winnow computes.
  */
 #include "base/alloc.h"
 #include "base/checked.h"
@@ -147,7 +147,9 @@ static void add_token_bytes(const struct tally *tally, struct wn_inspection *in)
         in->token_bytes += in->class_token_bytes[i];
 }
 
-/* A sequence's memory: per KDA layer a matrix a head and the inputs that the three convolutions look back on, in f32. */
+/*
+ * A sequence's memory: per KDA layer a matrix a head and the inputs that the three convolutions look back on, in f32.
+ */
 static void add_memory(struct wn_inspection *in)
 {
     const struct wn_config *c = in->config;

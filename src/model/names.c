@@ -250,7 +250,10 @@ static void gguf_part(const char *name, struct wn_part *part)
     }
 }
 
-/* rest: behind "...layers.N."; moe: the block's name with its dot. True when the name is one of its router or experts. */
+/*
+ * rest: behind "...layers.N."; moe: the block's name with its dot. True when the name is one of its router or
+ * experts.
+ */
 static bool hf_moe_part(const char *name, const char *rest, const char *moe, struct wn_part *part)
 {
     const char *in = after(rest, moe), *number;

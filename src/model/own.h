@@ -6,7 +6,10 @@
 #include <pthread.h>
 #include <winnow/model.h>
 
-/* The vocabulary is made when it is first asked for: most jobs never do, and a bad one should not keep weights from them. */
+/*
+ * The vocabulary is made when it is first asked for: most jobs never do, and a bad one should not keep weights from
+ * them.
+ */
 struct wn_vocab_slot {
     pthread_mutex_t lock; /* guards the rest */
     bool tried;

@@ -1,7 +1,7 @@
 /*
- * What a tensor's name means for pruning and inspecting, without opening the model for computing: its class, its layer, and
- * how the expert axis runs through it. The one table of names (names.c) answers for HF and GGUF alike, so that loading,
- * pruning, verifying and inspecting cannot disagree.
+ * What a tensor's name means for pruning and inspecting, without opening the model for computing: its class, its layer,
+ * and how the expert axis runs through it. The one table of names (names.c) answers for HF and GGUF alike, so that
+ * loading, pruning, verifying and inspecting cannot disagree.
  */
 #ifndef WN_MODEL_PARTS_H
 #define WN_MODEL_PARTS_H
@@ -24,7 +24,10 @@ struct wn_part {
     bool router;         /* router matrix or bias */
 };
 
-/* Any name gets an answer; an unknown one is WN_CLASS_OTHER without an expert axis. Knows any GGUF MoE's *_exps tensors. */
+/*
+ * Any name gets an answer; an unknown one is WN_CLASS_OTHER without an expert axis. Knows any GGUF MoE's *_exps
+ * tensors.
+ */
 void wn_part_of(enum wn_container container, const char *name, struct wn_part *part);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * The model's vocabulary: tokens of GGUF metadata, spelled in GPT-2's printable characters, or the folder's tiktoken.model.
- * It is made when first asked for.
+ * The model's vocabulary: tokens of GGUF metadata, spelled in GPT-2's printable characters, or the folder's
+ * tiktoken.model. It is made when first asked for.
  */
 #include "text/vocab_new.h"
 #include "base/alloc.h"

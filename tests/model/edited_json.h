@@ -8,8 +8,8 @@
 char *file_text(const char *path, size_t *n);
 
 /*
- * json with the value at `path` ("text_config.hidden_size"; objects on the way must exist) replaced by the JSON text `value`,
- * or removed when value is NULL. Free it.
+ * json with the value at `path` ("text_config.hidden_size"; objects on the way must exist) replaced by the JSON text
+ * `value`, or removed when value is NULL. Free it.
  */
 char *edited_json(const char *json, const char *path, const char *value);
 

@@ -15,7 +15,10 @@ struct edit {
     const void *bytes; /* NULL: zeros */
 };
 
-/* An HF folder. source NULL: nothing but the added tensors. config: text of config.json. Good until the 16th path after. */
+/*
+ * An HF folder. source NULL: nothing but the added tensors. config: text of config.json. Good until the 16th path
+ * after.
+ */
 const char *rewritten_hf(const char *source, const struct edit *edits, size_t n, const char *config);
 
 /* A GGUF with the source's metadata, key `key` (NULL: none) getting the raw value bytes `value` of the same length. */

@@ -1,6 +1,6 @@
 /*
- * Binding: the HF and the GGUF form of the same weights become the same numbers and bring the same vocabulary; models of all
- * types at hand, and of full size, bind.
+ * Binding: the HF and the GGUF form of the same weights become the same numbers and bring the same vocabulary; models
+ * of all types at hand, and of full size, bind.
  */
 #include "base/alloc.h"
 #include "binding.h"

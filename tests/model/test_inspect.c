@@ -1,4 +1,7 @@
-/* What `inspect` tells, to the byte; on the full-size sparse checkpoint where WINNOW_SPARSE names the folder that has it. */
+/*
+ * What `inspect` tells, to the byte; on the full-size sparse checkpoint where WINNOW_SPARSE names the folder that has
+ * it.
+ */
 #include "edited_json.h"
 #include "rewrite.h"
 #include "wn_test.h"
