@@ -2,11 +2,12 @@
 #include "prune_help.h"
 #include "formats/source.h"
 
-#include <jansson.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define TINY_A_GGUF "golden/text/tiny-a/gguf/tiny-a-BF16-MXFP4.gguf"
@@ -522,6 +523,47 @@ static void what_a_killed_run_left_is_replaced(void **state)
     assert_int_equal(count_entries(folder), 2);
 }
 
+static bool die(void *arg, const struct wn_progress *p)
+{
+    (void)arg;
+    if (p->done == p->total)
+        (void)kill(getpid(), SIGKILL);
+    return true;
+}
+
+static void a_killed_run_leaves_only_unfinished_files(void **state)
+{
+    static const char *const names[] = {TINY_A_GGUF, TINY_A_HF};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        const char *folder = wn_test_folder(), *out = wn_test_path(folder, "out");
+        struct wn_prune_options o = {.source = wn_test_need_data(names[i]), .out = out};
+        struct wn_job job = {.progress = die};
+        struct wn_verify_result v;
+        struct wn_prune_result r;
+        struct wn_err err;
+        char **left;
+        size_t n;
+        int status;
+        pid_t child = fork();
+
+        if (child == 0) {
+            _exit(wn_prune(&o, &job, &r, &err));
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFSIGNALED(status));
+        CHECK_OK(wn_path_list(i ? out : folder, &left, &n, &err), &err);
+        assert_true(n > 0);
+        for (size_t k = 0; k < n; k++)
+            assert_non_null(strstr(left[k], ".part"));
+        wn_names_free(left, n);
+        CHECK_OK(wn_prune(&o, NULL, &r, &err), &err);
+        verify_ok(out, o.source, NULL, &v);
+        assert_int_equal(count_entries(folder), 1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -545,6 +587,7 @@ int main(void)
         cmocka_unit_test(a_canceled_prune_leaves_nothing),
         cmocka_unit_test(a_full_disk_leaves_nothing),
         cmocka_unit_test(what_a_killed_run_left_is_replaced),
+        cmocka_unit_test(a_killed_run_leaves_only_unfinished_files),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

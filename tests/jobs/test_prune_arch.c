@@ -1,0 +1,261 @@
+/*
+ * Models of other architectures, made here: GGUF is cut for any that stacks its experts, in whatever types it keeps routers
+ * and counts; what cannot be cut soundly is refused with the reason.
+ */
+#include "prune_help.h"
+#include "formats/sink.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXPERTS 6
+
+/* Metadata of a small GGUF. */
+struct meta {
+    struct wn_gguf_kv kv[8];
+    size_t n;
+    char bytes[8][8];
+};
+
+static void add_string(struct meta *m, const char *key, const char *with_length, size_t n)
+{
+    m->kv[m->n++] =
+        (struct wn_gguf_kv){.key = wn_bytes_of(key), .type = WN_GGUF_STRING, .count = 1, .value = {with_length, n}};
+}
+
+static void add_number(struct meta *m, const char *key, enum wn_gguf_value type, size_t bytes, uint64_t v)
+{
+    for (size_t i = 0; i < 8; i++)
+        m->bytes[m->n][i] = (char)(v >> (8 * i));
+    m->kv[m->n] =
+        (struct wn_gguf_kv){.key = wn_bytes_of(key), .type = type, .count = 1, .value = {m->bytes[m->n], bytes}};
+    m->n++;
+}
+
+/* architecture "moe"; the count in the given type, two experts per token. */
+static void start_meta(struct meta *m, enum wn_gguf_value type, size_t bytes)
+{
+    memset(m, 0, sizeof(*m));
+    add_string(m, "general.architecture", "\3\0\0\0\0\0\0\0moe", 11);
+    add_number(m, "moe.expert_count", type, bytes, EXPERTS);
+    add_number(m, "moe.expert_used_count", WN_GGUF_U32, 4, 2);
+}
+
+struct decl {
+    const char *name;
+    enum wn_type type;
+    uint32_t dims;
+    uint64_t shape[3]; /* outermost first */
+};
+
+/* Layer 1 has experts in several types; layer 0 is dense. */
+static const struct decl common[] = {
+    {"token_embd.weight", WN_F16, 2, {10, 32}},
+    {"blk.0.ffn_up.weight", WN_Q8_0, 2, {64, 32}},
+    {"blk.1.attn_q_norm.weight", WN_F32, 1, {EXPERTS}}, /* a head of six: no expert axis, and known not to be one */
+    {"blk.1.exp_probs_b.bias", WN_F32, 1, {EXPERTS}},
+    {"blk.1.ffn_down_exps.weight", WN_Q4_K, 3, {EXPERTS, 2, 256}},
+    {"blk.1.ffn_down_exps.bias", WN_F32, 2, {EXPERTS, 2}},
+    {"blk.1.ffn_gate_exps.weight", WN_IQ1_S, 3, {EXPERTS, 3, 256}},
+    {"blk.1.ffn_gate_inp.weight", WN_Q8_0, 2, {EXPERTS, 32}},
+    {"blk.1.ffn_gate_inp.bias", WN_F16, 1, {EXPERTS}},
+    {"blk.1.ffn_up_exps.weight", WN_MXFP4, 3, {EXPERTS, 3, 64}},
+};
+#define COMMON (sizeof(common) / sizeof(common[0]))
+
+/* Writes the common tensors and one more (NULL: none), each byte telling tensor and place. */
+static void write_model(const char *path, const struct meta *m, const struct decl *extra)
+{
+    struct wn_sink_options o = {.kv = m->kv, .kv_count = m->n};
+    struct wn_err err;
+    struct wn_sink *s = wn_sink_new(WN_CONTAINER_GGUF, path, &o, &err);
+    size_t n = COMMON + (extra ? 1 : 0);
+
+    CHECK_OK(s, &err);
+    for (size_t i = 0; i < n; i++) {
+        const struct decl *d = i < COMMON ? &common[i] : extra;
+
+        CHECK_OK(wn_sink_declare(s, d->name, d->type, d->dims, d->shape, 0, &err), &err);
+    }
+    CHECK_OK(wn_sink_begin(s, &err), &err);
+    for (size_t i = 0; i < n; i++) {
+        const struct decl *d = i < COMMON ? &common[i] : extra;
+        uint64_t elements = 1, bytes;
+
+        for (uint32_t k = 0; k < d->dims; k++)
+            elements *= d->shape[k];
+        assert_true(wn_type_bytes(d->type, elements, &bytes));
+        for (uint64_t b = 0; b < bytes; b++) {
+            uint8_t byte = (uint8_t)(i * 31 + b * 7 + b / 251);
+
+            CHECK_OK(wn_sink_write(s, &byte, 1, &err), &err);
+        }
+    }
+    CHECK_OK(wn_sink_commit(s, &err), &err);
+    wn_sink_free(s);
+}
+
+static void plan_of(struct wn_plan *p, const char *keep)
+{
+    char json[256];
+    struct wn_err err;
+
+    snprintf(json, sizeof(json), "{\"top_k\":2,\"num_experts\":%d,\"layers\":{\"1\":{\"keep\":%s}}}", EXPERTS, keep);
+    CHECK_OK(wn_plan_parse(p, json, strlen(json), &err), &err);
+}
+
+static void any_architecture_is_cut_by_its_slabs(void **state)
+{
+    static const struct {
+        enum wn_gguf_value type;
+        size_t bytes;
+    } counts[] = {{WN_GGUF_U8, 1}, {WN_GGUF_U16, 2}, {WN_GGUF_I32, 4}, {WN_GGUF_U32, 4}, {WN_GGUF_U64, 8}};
+    struct wn_plan plan;
+    struct wn_err err;
+
+    (void)state;
+    plan_of(&plan, "[5,1,2]");
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        const char *folder = wn_test_folder();
+        const char *source = wn_test_path(folder, "a.gguf"), *out = wn_test_path(folder, "b.gguf");
+        const char *same = wn_test_path(folder, "c.gguf");
+        struct wn_verify_result v;
+        const struct wn_gguf_kv *kv;
+        struct wn_source *s;
+        struct meta m;
+        uint64_t count;
+
+        start_meta(&m, counts[i].type, counts[i].bytes);
+        write_model(source, &m, NULL);
+        prune_ok(source, same, NULL, WN_LAYOUT_AS_SOURCE, 0);
+        wn_test_same_file(source, same);
+        prune_ok(source, out, &plan, WN_LAYOUT_AS_SOURCE, 0);
+        CHECK_OK(wn_verify(out, source, &plan, NULL, &v, &err), &err);
+        CHECK_OK(wn_verify(out, NULL, NULL, NULL, &v, &err), &err);
+        s = wn_source_open(out, &err);
+        CHECK_OK(s, &err);
+        kv = wn_gguf_find(wn_source_gguf(s), "moe.expert_count");
+        assert_int_equal(kv->type, counts[i].type);
+        assert_true(wn_gguf_as_u64(kv, &count));
+        assert_int_equal(count, 3);
+        assert_int_equal(wn_source_find(s, "blk.1.attn_q_norm.weight")->shape[0], EXPERTS);
+        assert_int_equal(wn_source_find(s, "blk.1.ffn_gate_inp.bias")->shape[0], 3);
+        assert_int_equal(wn_source_find(s, "blk.1.ffn_gate_inp.bias")->bytes, 6);
+        assert_int_equal(wn_source_find(s, "blk.1.ffn_down_exps.bias")->bytes, 3 * 8);
+        wn_source_close(s);
+    }
+    wn_plan_release(&plan);
+}
+
+static void refused(const struct meta *m, const struct decl *extra, const char *part)
+{
+    const char *folder = wn_test_folder();
+    const char *source = wn_test_path(folder, "a.gguf");
+    struct wn_prune_options o = {.source = source, .out = wn_test_path(folder, "b.gguf")};
+    struct wn_prune_result r;
+    struct wn_plan plan;
+    struct wn_err err;
+
+    plan_of(&plan, "[0,3]");
+    write_model(source, m, extra);
+    o.plan = &plan;
+    CHECK_FAILS(wn_prune(&o, NULL, &r, &err), &err, part);
+    assert_int_equal(count_entries(folder), 1);
+    /* but the identity is always possible */
+    o.plan = NULL;
+    CHECK_OK(wn_prune(&o, NULL, &r, &err), &err);
+    wn_test_same_file(source, o.out);
+    wn_plan_release(&plan);
+}
+
+static void an_unknown_tensor_that_may_run_over_experts_is_refused(void **state)
+{
+    const struct decl outer = {"blk.1.mystery.weight", WN_F32, 2, {EXPERTS, 4}};
+    const struct decl inner = {"blk.1.mystery.weight", WN_F32, 2, {4, EXPERTS}};
+    struct meta m;
+
+    (void)state;
+    start_meta(&m, WN_GGUF_U32, 4);
+    refused(&m, &outer, "'blk.1.mystery.weight' is unknown, and its dimension 0 is as long as layer 1 has experts (6)");
+    refused(&m, &inner, "its dimension 1");
+}
+
+static void an_unknown_tensor_of_another_shape_or_layer_is_copied(void **state)
+{
+    const struct decl shape = {"blk.1.mystery.weight", WN_F32, 2, {5, 4}};
+    const struct decl dense = {"blk.0.mystery.weight", WN_F32, 2, {EXPERTS, 4}};
+    const struct decl *extras[] = {&shape, &dense};
+    struct wn_verify_result v;
+    struct wn_plan plan;
+    struct wn_err err;
+    struct meta m;
+
+    (void)state;
+    plan_of(&plan, "[0,3]");
+    start_meta(&m, WN_GGUF_U32, 4);
+    for (int i = 0; i < 2; i++) {
+        const char *folder = wn_test_folder();
+        const char *source = wn_test_path(folder, "a.gguf"), *out = wn_test_path(folder, "b.gguf");
+
+        write_model(source, &m, extras[i]);
+        prune_ok(source, out, &plan, WN_LAYOUT_AS_SOURCE, 0);
+        CHECK_OK(wn_verify(out, source, &plan, NULL, &v, &err), &err);
+    }
+    wn_plan_release(&plan);
+}
+
+static void groups_of_experts_are_not_cut(void **state)
+{
+    struct meta m;
+
+    (void)state;
+    start_meta(&m, WN_GGUF_U32, 4);
+    add_number(&m, "moe.expert_group_count", WN_GGUF_U32, 4, 3);
+    refused(&m, NULL, "3 groups of experts");
+}
+
+static void a_count_that_contradicts_the_tensors_is_refused(void **state)
+{
+    struct meta m;
+
+    (void)state;
+    memset(&m, 0, sizeof(m));
+    add_string(&m, "general.architecture", "\3\0\0\0\0\0\0\0moe", 11);
+    add_number(&m, "moe.expert_count", WN_GGUF_U32, 4, 8);
+    refused(&m, NULL, "an expert count of 8, the tensors have 6");
+    memset(&m, 0, sizeof(m));
+    add_string(&m, "general.architecture", "\3\0\0\0\0\0\0\0moe", 11);
+    refused(&m, NULL, "an expert count of 0, the tensors have 6");
+}
+
+static void stacks_that_disagree_are_refused_by_name(void **state)
+{
+    const struct decl odd = {"blk.1.ffn_gate_up_exps.weight", WN_F32, 3, {EXPERTS - 1, 2, 2}};
+    const char *folder = wn_test_folder();
+    const char *source = wn_test_path(folder, "a.gguf");
+    struct wn_prune_options o = {.source = source, .out = wn_test_path(folder, "b.gguf")};
+    struct wn_prune_result r;
+    struct wn_err err;
+    struct meta m;
+
+    (void)state;
+    start_meta(&m, WN_GGUF_U32, 4);
+    write_model(source, &m, &odd);
+    CHECK_FAILS(wn_prune(&o, NULL, &r, &err), &err,
+                "'blk.1.ffn_gate_up_exps.weight' has 5 experts, but 'blk.1.exp_probs_b.bias' has 6");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_architecture_is_cut_by_its_slabs),
+        cmocka_unit_test(an_unknown_tensor_that_may_run_over_experts_is_refused),
+        cmocka_unit_test(an_unknown_tensor_of_another_shape_or_layer_is_copied),
+        cmocka_unit_test(groups_of_experts_are_not_cut),
+        cmocka_unit_test(a_count_that_contradicts_the_tensors_is_refused),
+        cmocka_unit_test(stacks_that_disagree_are_refused_by_name),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
