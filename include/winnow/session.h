@@ -32,7 +32,10 @@ WN_API WN_CHECKED struct wn_session *wn_session_new(const struct wn_model *m, co
                                                     struct wn_err *err);
 WN_API void wn_session_free(struct wn_session *s);
 
-/* Called with the logits [vocab_size] of one position, borrowed until it returns; false stops (WN_ERR_CANCELED). */
+/*
+ * Called with the logits [vocab_size] of one position, borrowed until it returns; false stops (WN_ERR_CANCELED). The chunk
+ * that was being told is then appended as a whole: wn_session_position says how far the timeline came.
+ */
 typedef bool wn_logits_fn(void *arg, uint64_t position, const float *logits);
 
 /*
@@ -41,7 +44,7 @@ typedef bool wn_logits_fn(void *arg, uint64_t position, const float *logits);
  */
 WN_API WN_CHECKED bool wn_session_feed(struct wn_session *s, const uint32_t *ids, size_t n, wn_logits_fn *on_logits,
                                        void *arg, struct wn_err *err);
-/* Logits after the last token fed, [vocab_size], borrowed until the next call; NULL before the first. */
+/* Logits after the last token fed, [vocab_size], borrowed until the next call; NULL before the first and after a stop. */
 WN_API const float *wn_session_logits(const struct wn_session *s);
 WN_API uint64_t wn_session_position(const struct wn_session *s);
 /* Back to the empty timeline. */
@@ -49,7 +52,8 @@ WN_API void wn_session_reset(struct wn_session *s);
 
 /*
  * A copy of the timeline at its present position. A recurrent state cannot be wound back to an earlier position, only
- * restored where it was saved. restore: the session must have the shape of the one saved.
+ * restored where it was saved; there is no trimming. restore: any session of the same weights with room for the position
+ * takes it, the one saved need not exist any more; others are refused (WN_ERR_ARG) and stay as they were.
  */
 struct wn_checkpoint;
 WN_API WN_CHECKED struct wn_checkpoint *wn_session_save(const struct wn_session *s, struct wn_err *err);
@@ -57,7 +61,11 @@ WN_API WN_CHECKED bool wn_session_restore(struct wn_session *s, const struct wn_
 WN_API void wn_checkpoint_free(struct wn_checkpoint *c);
 WN_API uint64_t wn_checkpoint_position(const struct wn_checkpoint *c);
 
-/* Choosing the next token. temperature 0: the largest logit, the lowest id on ties. */
+/*
+ * Choosing the next token. temperature 0: the largest logit, the lowest id on ties. Otherwise, in this order: temperature,
+ * top-k, top-p (of what top-k left), min-p, then one draw. Logits that are not finite are never taken. The same seed and
+ * logits give the same token on every machine.
+ */
 struct wn_sampling {
     float temperature; /* 0: greedy */
     uint32_t top_k;    /* 0: all */
@@ -66,7 +74,8 @@ struct wn_sampling {
     uint64_t seed;
 };
 struct wn_sampler;
-WN_API WN_CHECKED struct wn_sampler *wn_sampler_new(const struct wn_sampling *o, uint32_t vocab_size, struct wn_err *err);
+WN_API WN_CHECKED struct wn_sampler *wn_sampler_new(const struct wn_sampling *o, uint32_t vocab_size,
+                                                    struct wn_err *err);
 WN_API void wn_sampler_free(struct wn_sampler *s);
 /* All non-finite logits: WN_ERR_FORMAT. */
 WN_API WN_CHECKED bool wn_sampler_next(struct wn_sampler *s, const float *logits, uint32_t *id, struct wn_err *err);

@@ -141,13 +141,22 @@ static void sum_piece(void *arg, size_t piece, unsigned worker)
             a->ctx->kernels->axpy(p[h * a->keys + key], a->cache + key * a->row + column, sum + h * a->lora, columns);
 }
 
+/* One head's outputs, made of its weighted latents, and their gate. */
 static void value_piece(void *arg, size_t head, unsigned worker)
 {
     const struct mla *a = arg;
-    size_t v_dim = a->ctx->config->v_head_dim;
+    const struct wn_kernels *k = a->ctx->kernels;
+    size_t v_dim = a->ctx->config->v_head_dim, stride = a->heads * v_dim;
+    float *o = a->b.o + head * v_dim, *gate = a->b.gate + head * v_dim;
 
-    wn_matrix_mul_rows(a->ctx->kernels, &a->w->v_b[head], 0, v_dim, a->b.latent + head * a->lora, a->heads * a->lora,
-                       a->tokens, a->b.o + head * v_dim, a->heads * v_dim, wn_worker_scratch(a->ctx, worker));
+    wn_matrix_mul_rows(k, &a->w->v_b[head], 0, v_dim, a->b.latent + head * a->lora, a->heads * a->lora, a->tokens, o,
+                       stride, wn_worker_scratch(a->ctx, worker));
+    if (!a->ctx->config->mla_output_gate)
+        return;
+    for (size_t t = 0; t < a->tokens; t++) {
+        k->sigmoid(gate + t * stride, gate + t * stride, v_dim);
+        k->mul(o + t * stride, gate + t * stride, o + t * stride, v_dim);
+    }
 }
 
 /* Queries, latents and the output gate; the latents are appended to the cache. */
@@ -215,7 +224,7 @@ void wn_mla_forward(const struct wn_ctx *ctx, const struct wn_layer *layer, cons
                     struct wn_layer_state *state, uint64_t position, float *out)
 {
     const struct wn_config *c = ctx->config;
-    size_t mark = wn_arena_mark(ctx->arena), wide = tokens * c->heads * c->v_head_dim;
+    size_t mark = wn_arena_mark(ctx->arena);
     struct mla a = {.ctx = ctx,
                     .w = &layer->mla,
                     .cache = state->cache,
@@ -232,10 +241,6 @@ void wn_mla_forward(const struct wn_ctx *ctx, const struct wn_layer *layer, cons
     wn_pool_run(ctx->pool, absorb_piece, &a, a.heads);
     attend(&a);
     wn_pool_run(ctx->pool, value_piece, &a, a.heads);
-    if (c->mla_output_gate) {
-        ctx->kernels->sigmoid(a.b.gate, a.b.gate, wide);
-        ctx->kernels->mul(a.b.o, a.b.gate, a.b.o, wide);
-    }
     wn_linear(ctx, &a.w->out, a.b.o, tokens, out);
     wn_arena_rewind(ctx->arena, mark);
 }
