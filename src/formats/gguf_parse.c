@@ -1,9 +1,9 @@
 /*
  * The header of a GGUF file: see gguf_parse.h and docs/formats/gguf.md.
  *
- * A cursor walks the bytes. Whatever a count or length claims is first held against what the file has left, so nothing is
- * allocated or looped over on the word of the file alone. A claim that the file could hold but the bytes at hand do not
- * is reported as ran_out.
+ * A cursor walks the bytes. Whatever a count or length claims is first held against what the file has left, so
+ * nothing is allocated or looped over on the word of the file alone. A claim that the file could hold but the bytes
+ * at hand do not is reported as ran_out.
  */
 #include "formats/gguf_parse.h"
 #include "formats/le.h"

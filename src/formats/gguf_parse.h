@@ -29,8 +29,8 @@ struct wn_gguf_header {
 
 /*
  * Parses the first n bytes of a file of file_bytes; its tensors are appended to the list with `file` in them. Names and
- * metadata are borrowed from bytes, into which a NUL is written behind each tensor's name: to try again with more bytes,
- * read them anew. Release the header either way. The messages do not name the file.
+ * metadata are borrowed from bytes, into which a NUL is written behind each tensor's name: to try again with more
+ * bytes, read them anew. Release the header either way. The messages do not name the file.
  */
 WN_CHECKED bool wn_gguf_parse(struct wn_gguf_header *h, char *bytes, size_t n, uint64_t file_bytes, uint32_t file,
                               struct wn_tensor_list *list, struct wn_err *err);

@@ -2,9 +2,11 @@
  * How a GGUF is written: see sink_parts.h. Metadata records are repeated as the raw bytes they were, but for the three
  * split keys, which belong to the files being written and not to the model:
  *
- *   a set     each file has them with its own values; in file 1 they stand where they stood in the records, or at the end
- *             in the order in which the reference tool leaves them; the other files have nothing else, in the same order
- *   one file  they are dropped, unless the name says that it is a set of one (-00001-of-00001.gguf) and so do the records
+ *   a set     each file has them with its own values; in file 1 they stand where they stood in the records, or at the
+ *             end in the order in which the reference tool leaves them; the other files have nothing else, in the
+ *             same order
+ *   one file  they are dropped, unless the name says that it is a set of one (-00001-of-00001.gguf) and so do the
+ *             records
  *
  * An alignment other than 32 is stated in every file, since a reader knows a file only by its own keys.
  */

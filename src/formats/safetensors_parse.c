@@ -3,8 +3,8 @@
  *
  *     {"name":{"dtype":"BF16","shape":[..],"data_offsets":[begin,end]}, ..., "__metadata__":{"string":"string"}}
  *
- * Keys of an entry may come in any order, each once, and no others. Offsets count from the end of the header. Gaps in the
- * data are legal, overlaps are not.
+ * Keys of an entry may come in any order, each once, and no others. Offsets count from the end of the header. Gaps in
+ * the data are legal, overlaps are not.
  */
 #include "formats/safetensors.h"
 #include "formats/json_scan.h"

@@ -1,7 +1,7 @@
 /*
- * How safetensors are written: see sink_parts.h. Headers are compact JSON, padded with spaces to a multiple of 8; tensors
- * lie one behind the other in the order in which they were declared. The index is JSON indented by one space, names
- * sorted bytewise, as the reference numbers' folders have it.
+ * How safetensors are written: see sink_parts.h. Headers are compact JSON, padded with spaces to a multiple of 8;
+ * tensors lie one behind the other in the order in which they were declared. The index is JSON indented by one space,
+ * names sorted bytewise, as the reference numbers' folders have it.
  */
 #include "formats/sink_parts.h"
 #include "formats/le.h"
@@ -44,8 +44,8 @@ static bool check(const struct wn_tensor *t, struct wn_err *err)
 /* ---- settling ---- */
 
 /*
- * Without an index every *.safetensors of the folder counts as part of the model, and with a stale one none of ours: what
- * would be misread afterwards is refused before.
+ * Without an index every *.safetensors of the folder counts as part of the model, and with a stale one none of ours:
+ * what would be misread afterwards is refused before.
  */
 static bool check_alone(const char *folder, struct wn_err *err)
 {

@@ -2,9 +2,9 @@
  * Opens safetensors: one file, or a folder of shards with or without model.safetensors.index.json.
  *
  * The shards' headers say everything, so the index is only a second opinion: which shards there are, and that each name
- * lies in the file it names, none missing and none extra on either side. K3's index is 59.8 MB; read by the same scanner as
- * the headers the comparison costs about as much as the headers themselves, so it is always made. Its total_size is not
- * looked at: writers do not agree on what it counts.
+ * lies in the file it names, none missing and none extra on either side. K3's index is 59.8 MB; read by the same
+ * scanner as the headers the comparison costs about as much as the headers themselves, so it is always made. Its
+ * total_size is not looked at: writers do not agree on what it counts.
  */
 #include "formats/source_parts.h"
 #include "formats/json_scan.h"

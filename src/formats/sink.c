@@ -2,8 +2,8 @@
  * A model being written: see sink.h. This file keeps the account (what was declared, where it goes, how much of it has
  * come) and owns the files; gguf_sink.c and safetensors_sink.c know what headers look like.
  *
- * All outputs are opened by begin, so that one that exists already is found before hours of work; each stays a .part until
- * commit. A failed write leaves the sink good for nothing but wn_sink_free.
+ * All outputs are opened by begin, so that one that exists already is found before hours of work; each stays a .part
+ * until commit. A failed write leaves the sink good for nothing but wn_sink_free.
  */
 #include "formats/sink.h"
 #include "formats/sink_parts.h"

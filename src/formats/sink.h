@@ -1,6 +1,7 @@
 /*
  * A model being written: declare every tensor, then give the bytes in that order, then commit. The two containers stand
- * behind one interface. Files appear under their final names only when all of them are complete (a folder's index last).
+ * behind one interface. Files appear under their final names only when all of them are complete (a folder's index
+ * last).
  *
  *     struct wn_sink *s = wn_sink_new(WN_CONTAINER_GGUF, out, &options, &err);
  *     for each tensor: wn_sink_declare(s, name, type, dims, shape, file, &err);
@@ -35,10 +36,10 @@ struct wn_sink_options {
 struct wn_sink;
 
 /*
- * out   GGUF: the file's path; when more than one file is declared, out must end in -00001-of-NNNNN.gguf, or is a prefix P
- *       (with or without ".gguf") and the files become P-00001-of-NNNNN.gguf.
- *       Safetensors: the folder, made if need be; files are model-%05d-of-%06d.safetensors (or model.safetensors for one
- *       file without index).
+ * out   GGUF: the file's path; when more than one file is declared, out must end in -00001-of-NNNNN.gguf, or is a
+ *       prefix P (with or without ".gguf") and the files become P-00001-of-NNNNN.gguf.
+ *       Safetensors: the folder, made if need be; files are model-%05d-of-%06d.safetensors (or model.safetensors for
+ *       one file without index).
  */
 WN_CHECKED struct wn_sink *wn_sink_new(enum wn_container container, const char *out, const struct wn_sink_options *o,
                                        struct wn_err *err);
@@ -48,7 +49,7 @@ WN_CHECKED bool wn_sink_declare(struct wn_sink *s, const char *name, enum wn_typ
 /* Fixes the number of files to at least n (for trailing or only empty ones). */
 void wn_sink_file_count_at_least(struct wn_sink *s, uint32_t n);
 WN_CHECKED bool wn_sink_begin(struct wn_sink *s, struct wn_err *err);
-/* After begin: exact bytes of all files (with headers), of one file, and their final paths. */
+/* After begin: exact bytes of all files (with headers and a folder's index), of one file, and their final paths. */
 uint64_t wn_sink_total_bytes(const struct wn_sink *s);
 uint32_t wn_sink_file_count(const struct wn_sink *s);
 uint64_t wn_sink_file_bytes(const struct wn_sink *s, uint32_t file);
@@ -58,6 +59,7 @@ WN_CHECKED bool wn_sink_write(struct wn_sink *s, const void *bytes, size_t n, st
 /* The same from a range of a source's tensor, copied by the system where it can, holes kept. */
 WN_CHECKED bool wn_sink_copy(struct wn_sink *s, const struct wn_source *from, const struct wn_tensor *t, uint64_t at,
                              uint64_t n, struct wn_err *err);
+/* All tensors must be complete. When it fails, nothing is left under a final name but files that were to be overwritten. */
 WN_CHECKED bool wn_sink_commit(struct wn_sink *s, struct wn_err *err);
 void wn_sink_free(struct wn_sink *s);
 

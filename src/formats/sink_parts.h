@@ -38,8 +38,10 @@ struct wn_sink {
     char *out; /* owned; as given */
     enum wn_sink_state state;
 
-    /* Declared. While declaring, a tensor's `at` is the place of its name in names.at; afterwards it is its place in the
-     * file's data section. */
+    /*
+     * Declared. Until begin a tensor's `at` is the place of its name in names.at; afterwards it is its place in the
+     * file's data section.
+     */
     struct wn_tensor_list tensors;
     struct wn_buf names;
     struct wn_sink_file *files; /* [file_count], from begin on */

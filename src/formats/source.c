@@ -2,8 +2,8 @@
  * An open source: see source.h. This file finds out what a path holds and answers questions about what was opened;
  * gguf_source.c and safetensors_source.c read the containers.
  *
- * Nothing is mapped until somebody asks for a view. Then the whole file is, once: the first to come makes the map under a
- * lock and publishes the pointer, everybody later reads just that pointer.
+ * Nothing is mapped until somebody asks for a view. Then the whole file is, once: the first to come makes the map
+ * under a lock and publishes the pointer, everybody later reads just that pointer.
  */
 #include "formats/source.h"
 #include "formats/source_parts.h"
@@ -214,7 +214,7 @@ const char *const *wn_source_metadata(const struct wn_source *s)
     return (const char *const *)s->metadata;
 }
 
-/* The file's map, made by whoever comes first. s is const to its users; the map is a cache that no answer depends on. */
+/* The file's map, made by whoever comes first. To its users s is const: the map is a cache that no answer depends on. */
 static const uint8_t *map_of(const struct wn_source *s, uint32_t file, struct wn_err *err)
 {
     struct wn_source *own = (struct wn_source *)(uintptr_t)s;

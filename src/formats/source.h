@@ -1,10 +1,10 @@
 /*
- * An open model file or folder, whatever its container: a list of tensors with types, shapes and places, and their bytes.
- * A GGUF (the first file of a split set names the set), an HF folder of safetensors shards (with or without an index),
- * or one safetensors file. Nothing here knows a model.
+ * An open model file or folder, whatever its container: a list of tensors with types, shapes and places, and their
+ * bytes. A GGUF (the first file of a split set names the set), an HF folder of safetensors shards (with or without an
+ * index), or one safetensors file. Nothing here knows a model.
  *
- * Nothing read is trusted: counts, lengths, offsets and names are checked against the files' sizes before use. An opened
- * source is only read, so any number of threads may share it.
+ * Nothing read is trusted: counts, lengths, offsets and names are checked against the files' sizes before use. An
+ * opened source is only read, so any number of threads may share it.
  */
 #ifndef WN_FORMATS_SOURCE_H
 #define WN_FORMATS_SOURCE_H
@@ -44,8 +44,8 @@ const struct wn_tensor *wn_source_find(const struct wn_source *s, const char *na
 /* GGUF metadata of the set (file 1's); NULL for safetensors. */
 const struct wn_gguf_meta *wn_source_gguf(const struct wn_source *s);
 /*
- * Safetensors: the "__metadata__" strings of the first file that has some, as key, value, key, value ..., NULL (the form
- * that wn_sink_options takes). NULL when there are none.
+ * Safetensors: the "__metadata__" strings of the first file that has some, as key, value, key, value ..., NULL (the
+ * form that wn_sink_options takes). NULL when there are none.
  */
 const char *const *wn_source_metadata(const struct wn_source *s);
 
@@ -59,8 +59,8 @@ void wn_source_will_need(const struct wn_source *s, const struct wn_tensor *t);
 void wn_source_dont_need(const struct wn_source *s, const struct wn_tensor *t);
 
 /*
- * SHA-256-free fingerprint of what the headers say (names, types, shapes in order; not the data), as 16 hex digits and NUL:
- * it ties a saliency archive or a plan to the model it was made from.
+ * SHA-256-free fingerprint of what the headers say (names, types, shapes in order; not the data), as 16 hex digits
+ * and NUL: it ties a saliency archive or a plan to the model it was made from.
  */
 void wn_source_fingerprint(const struct wn_source *s, char out[17]);
 

@@ -18,8 +18,8 @@ WN_CHECKED bool wn_tensor_list_add(struct wn_tensor_list *l, const struct wn_ten
 void wn_tensor_list_release(struct wn_tensor_list *l);
 
 /*
- * *elements of a shape. False when the dimensions other than 0 multiply to 2^63 or more: then not even an empty tensor's
- * elements could be counted in any order.
+ * *elements of a shape. False when the dimensions other than 0 multiply to 2^63 or more: then not even an empty
+ * tensor's elements could be counted in any order.
  */
 WN_CHECKED bool wn_shape_elements(uint32_t dims, const uint64_t *shape, uint64_t *elements);
 

@@ -1,5 +1,6 @@
 /*
- * Model files made by the byte, good ones and bad ones, for the tests of this folder; and a copy from a source to a sink.
+ * Model files made by the byte, good ones and bad ones, for the tests of this folder; and a copy from a source to a
+ * sink.
  */
 #ifndef WN_TEST_FORMATS_MADE_H
 #define WN_TEST_FORMATS_MADE_H

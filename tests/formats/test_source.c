@@ -212,8 +212,8 @@ static void every_allocation_may_fail(void **state)
 }
 
 /*
- * The released checkpoint in full size, as holes (made by the sparse maker; WINNOW_SPARSE_HF names its folder): 96 headers of
- * 75.8 MB and an index of 59.8 MB, read and compared in under 3 s.
+ * The released checkpoint in full size, as holes (made by the sparse maker; WINNOW_SPARSE_HF names its folder): 96
+ * headers of 75.8 MB and an index of 59.8 MB, read and compared in under 3 s.
  */
 static void the_full_size_checkpoint_opens_in_three_seconds(void **state)
 {

@@ -1,6 +1,6 @@
 /*
- * A GGUF header from hostile bytes. What is accepted must hold together: tensors lie inside the file, one behind the other,
- * every record can be walked to its end, and a copy of it would have the size that the source has.
+ * A GGUF header from hostile bytes. What is accepted must hold together: tensors lie inside the file, one behind the
+ * other, every record can be walked to its end, and a copy of it would have the size that the source has.
  */
 #include "formats/gguf_parse.h"
 #include "formats/sink.h"

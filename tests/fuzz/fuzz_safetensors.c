@@ -1,6 +1,7 @@
 /*
- * A safetensors file from hostile bytes; or, when the first 8 are no length, all of them as a header before a data section of
- * 1 MiB. What is accepted must hold together. The scanner also goes over the bytes as any JSON, as it does over an index.
+ * A safetensors file from hostile bytes; or, when the first 8 are no length, all of them as a header before a data
+ * section of 1 MiB. What is accepted must hold together. The scanner also goes over the bytes as any JSON, as it does
+ * over an index.
  */
 #include "formats/json_scan.h"
 #include "formats/safetensors.h"

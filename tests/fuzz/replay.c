@@ -1,6 +1,6 @@
 /*
- * The main of a fuzz target where there is no libFuzzer: feeds each file named on the command line, or each file of a folder
- * named there, to the target once. Finding no file at all is a failure.
+ * The main of a fuzz target where there is no libFuzzer: feeds each file named on the command line, or each file of a
+ * folder named there, to the target once. Finding no file at all is a failure.
  */
 #include "sys/file.h"
 
