@@ -12,17 +12,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED 0
-#endif
-
 struct measured {
     bool ok;
     struct wn_calibrate_need told; /* before the run */
@@ -65,7 +54,7 @@ static struct measured measure_in_child(struct calibration *c)
 
 static struct calibration run_of(const char *model, const char *corpus, unsigned threads)
 {
-    if (SANITIZED) {
+    if (WN_TEST_SANITIZED) {
         printf("skipped: sanitizers take memory of their own\n");
         skip();
     }
