@@ -59,7 +59,7 @@ WN_CHECKED bool wn_sink_write(struct wn_sink *s, const void *bytes, size_t n, st
 /* The same from a range of a source's tensor, copied by the system where it can, holes kept. */
 WN_CHECKED bool wn_sink_copy(struct wn_sink *s, const struct wn_source *from, const struct wn_tensor *t, uint64_t at,
                              uint64_t n, struct wn_err *err);
-/* All tensors must be complete. When it fails, nothing is left under a final name but files that were to be overwritten. */
+/* All tensors must be complete. Failing, it leaves nothing under a final name but files that were to be overwritten. */
 WN_CHECKED bool wn_sink_commit(struct wn_sink *s, struct wn_err *err);
 void wn_sink_free(struct wn_sink *s);
 

@@ -214,7 +214,7 @@ const char *const *wn_source_metadata(const struct wn_source *s)
     return (const char *const *)s->metadata;
 }
 
-/* The file's map, made by whoever comes first. To its users s is const: the map is a cache that no answer depends on. */
+/* The file's map, made by whoever comes first. Users see s as const: no answer depends on this cache. */
 static const uint8_t *map_of(const struct wn_source *s, uint32_t file, struct wn_err *err)
 {
     struct wn_source *own = (struct wn_source *)(uintptr_t)s;
