@@ -46,7 +46,7 @@ struct wn_ctx {
 /* State of one layer of one sequence. Zeroed at the start of a sequence. */
 struct wn_layer_state {
     float *kda;    /* [heads][k_dim][v_dim] or NULL */
-    float *tail_q, *tail_k, *tail_v; /* [taps-1][heads*dim], oldest first */
+    float *tail_q, *tail_k, *tail_v; /* [heads][taps-1][dim], oldest first: a head's channels lie together */
     float *cache;  /* MLA: [context][kv_lora + rope]: latent after its norm, then k_rot; or NULL */
 };
 
@@ -65,7 +65,10 @@ uint32_t wn_bank_count(const struct wn_config *c);
 uint64_t wn_layer_state_bytes(const struct wn_config *c, uint32_t layer);
 uint64_t wn_layer_cache_bytes_per_token(const struct wn_config *c, uint32_t layer);
 
-/* Arena bytes that a call of up to `tokens` tokens with up to `context` tokens of cache takes at most; floats per worker. */
+/*
+ * Arena bytes that a call of up to `tokens` tokens with up to `context` tokens of cache takes at most, for wn_layer_forward
+ * and wn_logits alike; floats of scratch per worker.
+ */
 size_t wn_graph_scratch(const struct wn_config *c, size_t tokens, size_t context, unsigned threads);
 size_t wn_graph_worker_floats(const struct wn_config *c, size_t context);
 
