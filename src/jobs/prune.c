@@ -247,6 +247,20 @@ static void fill_result(const struct prune *p, const struct wn_sink *sink, struc
     r->copied_bytes = p->done;
 }
 
+/* The weights stand under their names, but what opens them cannot be put beside them: half a model goes. */
+static void take_back(const struct prune *p)
+{
+    struct wn_err err;
+    char *index = is_gguf(p) || p->o->overwrite ? NULL : wn_path_join(p->o->out, INDEX_NAME, &err);
+
+    for (uint32_t f = 0; !p->o->overwrite && f < wn_sink_file_count(p->sink); f++)
+        (void)unlink(wn_sink_file_path(p->sink, f));
+    if (index)
+        (void)unlink(index);
+    free(index);
+    (void)rmdir(p->o->out); /* goes when it is empty */
+}
+
 /* Weights first, since making them durable takes longest; config.json, without which nothing opens the folder, last. */
 static bool write_all(struct prune *p, struct wn_err *err)
 {
@@ -259,32 +273,33 @@ static bool write_all(struct prune *p, struct wn_err *err)
     ok = tell(p, err);
     for (size_t i = 0; ok && i < p->keep.tensor_count; i++)
         ok = wn_keep_gather(&p->keep.tensors[i], copy_range, p, err);
-    ok = ok && tell(p, err);
-    if (!is_gguf(p))
-        ok = ok && wn_folder_write(&p->folder, &p->keep, p->o->out, p->o->overwrite, &beside, err);
-    if (ok && wn_sink_commit(p->sink, err))
-        return wn_folder_commit(&beside, err);
-    wn_folder_abandon(&beside);
+    ok = ok && tell(p, err) &&
+         (is_gguf(p) || wn_folder_write(&p->folder, &p->keep, p->o->out, p->o->overwrite, &beside, err));
+    if (!ok || !wn_sink_commit(p->sink, err)) {
+        wn_folder_abandon(&beside);
+        return false;
+    }
+    if (wn_folder_commit(&beside, err))
+        return true;
+    take_back(p);
     return false;
 }
 
 static bool run(struct prune *p, struct wn_prune_result *r, struct wn_err *err)
 {
     struct wn_sink *dry = NULL;
-    bool existed = wn_path_exists(p->o->out), ok;
+    bool ok = prepare(p, err) && (dry = begin_sink(p, true, err)) && check_paths(p, dry, err);
 
-    ok = prepare(p, err) && (dry = begin_sink(p, true, err)) && check_paths(p, dry, err);
     if (ok)
         fill_result(p, dry, r);
-    if (ok && !p->o->dry_run) {
-        ok = check_space(p, dry, err) && write_all(p, err);
-        wn_sink_free(p->sink);
-        if (ok)
-            r->copied_bytes = p->done;
-        else if (!existed && !is_gguf(p))
-            (void)rmdir(p->o->out); /* goes when it is ours and empty */
-    }
+    if (ok && !p->o->dry_run)
+        ok = check_space(p, dry, err);
     wn_sink_free(dry);
+    if (!ok || p->o->dry_run)
+        return ok;
+    ok = write_all(p, err);
+    r->copied_bytes = p->done;
+    wn_sink_free(p->sink);
     return ok;
 }
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define CONFIG_NAME "config.json"
 #define INDEX_NAME  "model.safetensors.index.json" /* the sink writes a new one */
@@ -179,9 +180,9 @@ bool wn_folder_write(const struct wn_folder *f, const struct wn_keep *k, const c
     struct wn_outfile *config;
     bool ok;
 
-    *files = (struct wn_folder_out){0};
-    files->file = wn_alloc(f->n + 1, sizeof(*files->file), err);
-    ok = files->file != NULL;
+    *files = (struct wn_folder_out){.overwrite = overwrite};
+    ok = (files->file = wn_alloc(f->n + 1, sizeof(*files->file), err)) &&
+         (files->done = wn_alloc(f->n + 1, sizeof(*files->done), err));
     for (size_t i = 0; ok && i < f->n; i++)
         ok = copy_one(f, i, k, out, overwrite, files, err);
     if (ok && f->has_config)
@@ -197,17 +198,27 @@ bool wn_folder_commit(struct wn_folder_out *files, struct wn_err *err)
     bool ok = true;
 
     for (size_t i = 0; ok && i < files->n; i++) {
-        ok = wn_outfile_commit(&files->file[i], err);
-        files->file[i] = (struct wn_outfile){.fd = -1};
+        char *path = wn_strdup(files->file[i].path, err);
+
+        ok = path && wn_outfile_commit(&files->file[i], err);
+        files->done[i] = ok ? path : NULL;
+        if (!ok)
+            free(path);
     }
+    for (size_t i = 0; !ok && i < files->n; i++)
+        if (files->done[i] && !files->overwrite)
+            (void)unlink(files->done[i]);
     wn_folder_abandon(files);
     return ok;
 }
 
 void wn_folder_abandon(struct wn_folder_out *files)
 {
-    for (size_t i = 0; i < files->n; i++)
+    for (size_t i = 0; i < files->n; i++) {
         wn_outfile_abandon(&files->file[i]);
+        free(files->done[i]);
+    }
     free(files->file);
+    free(files->done);
     *files = (struct wn_folder_out){0};
 }

@@ -28,10 +28,13 @@ void wn_folder_release(struct wn_folder *f);
 /* The outputs of a folder, open until they are committed together, config.json last. */
 struct wn_folder_out {
     struct wn_outfile *file; /* owned */
+    char **done;             /* names of those that are committed; owned */
     size_t n;
+    bool overwrite;
 };
 WN_CHECKED bool wn_folder_write(const struct wn_folder *f, const struct wn_keep *k, const char *out, bool overwrite,
                                 struct wn_folder_out *files, struct wn_err *err);
+/* All or, unless they replace others, none. */
 WN_CHECKED bool wn_folder_commit(struct wn_folder_out *files, struct wn_err *err);
 void wn_folder_abandon(struct wn_folder_out *files);
 

@@ -1,5 +1,6 @@
 /* Prune: identity, plans by golden order, layouts, refusals, and that nothing is left when it is stopped. */
 #include "prune_help.h"
+#include "base/alloc.h"
 #include "formats/source.h"
 
 #include <signal.h>
@@ -477,27 +478,83 @@ static void a_canceled_prune_leaves_nothing(void **state)
     }
 }
 
+/* True when the prune worked with only n writes allowed; otherwise nothing may be left. */
+static bool works_with_writes(const struct wn_prune_options *o, const char *folder, long n)
+{
+    struct wn_prune_result r;
+    struct wn_err err;
+    bool ok;
+
+    wn_file_fail_writes_after(n);
+    ok = wn_prune(o, NULL, &r, &err);
+    wn_file_fail_writes_after(-1);
+    if (!ok && count_entries(folder) != 0)
+        fail_msg("write %ld refused ('%s'), and something is left", n, err.msg);
+    return ok;
+}
+
 static void a_full_disk_leaves_nothing(void **state)
 {
     static const char *const names[] = {TINY_A_GGUF, TINY_A_HF};
 
     (void)state;
     for (int i = 0; i < 2; i++) {
+        long low = 0, high = 8000; /* the number of writes that it takes lies between */
+        const char *folder = NULL;
+        struct wn_prune_options o = {.source = wn_test_need_data(names[i])};
+        char source[600];
+
+        snprintf(source, sizeof(source), "%s", o.source);
+        o.source = source;
+        while (high - low > 1) {
+            folder = wn_test_folder();
+            o.out = wn_test_path(folder, "out");
+            if (works_with_writes(&o, folder, (low + high) / 2))
+                high = (low + high) / 2;
+            else
+                low = (low + high) / 2;
+        }
+        folder = wn_test_folder();
+        o.out = wn_test_path(folder, "out");
+        for (long n = 0; n < 12; n++)
+            assert_false(works_with_writes(&o, folder, n));
+        for (long n = 0; n < 24; n += 2 - i) /* the commits */
+            assert_false(works_with_writes(&o, folder, high - 1 - n));
+    }
+}
+
+/* Fails each allocation in turn until the job gets through. */
+static void no_memory_is_said_and_leaves_nothing(void **state)
+{
+    static const char *const names[] = {TINY_B_GGUF "tiny-b-IQ1_S.gguf", TINY_A_HF};
+    struct wn_plan plan;
+
+    (void)state;
+    plan_from_reference(&plan, wn_test_need_data(TINY_A_KEEP), 4, 16);
+    for (int i = 0; i < 2; i++) {
         const char *folder = wn_test_folder();
-        struct wn_prune_options o = {.source = wn_test_need_data(names[i]), .out = wn_test_path(folder, "out")};
+        struct wn_prune_options o = {.source = wn_test_need_data(names[i]), .plan = i ? &plan : NULL};
         struct wn_prune_result r;
+        struct wn_verify_result v;
         struct wn_err err;
         bool ok = false;
 
-        for (long n = 0; !ok; n = n < 20 ? n + 1 : n * 2) {
-            assert_true(n < 1000000);
-            wn_file_fail_writes_after(n);
+        o.out = wn_test_path(folder, "out");
+        for (long n = 0; !ok; n += 1 + n / 16) {
+            wn_alloc_fail_after(n);
             ok = wn_prune(&o, NULL, &r, &err);
-            wn_file_fail_writes_after(-1);
-            if (!ok && count_entries(folder) != 0)
-                fail_msg("write %ld refused ('%s'), and something is left", n, err.msg);
+            wn_alloc_fail_after(-1);
+            assert_true(ok || (err.code == WN_ERR_NOMEM && count_entries(folder) == 0));
+        }
+        ok = false;
+        for (long n = 0; !ok; n += 1 + n / 16) {
+            wn_alloc_fail_after(n);
+            ok = wn_verify(o.out, o.source, o.plan, NULL, &v, &err);
+            wn_alloc_fail_after(-1);
+            assert_true(ok || err.code == WN_ERR_NOMEM);
         }
     }
+    wn_plan_release(&plan);
 }
 
 static void what_a_killed_run_left_is_replaced(void **state)
@@ -586,6 +643,7 @@ int main(void)
         cmocka_unit_test(nothing_is_written_over),
         cmocka_unit_test(a_canceled_prune_leaves_nothing),
         cmocka_unit_test(a_full_disk_leaves_nothing),
+        cmocka_unit_test(no_memory_is_said_and_leaves_nothing),
         cmocka_unit_test(what_a_killed_run_left_is_replaced),
         cmocka_unit_test(a_killed_run_leaves_only_unfinished_files),
     };
