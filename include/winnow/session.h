@@ -1,6 +1,6 @@
 /*
- * One timeline of tokens through a model: its recurrent state, its latent cache, its scratch. Everything is allocated when
- * the session is made, from sizes it can print beforehand; a step allocates nothing. One thread at a time.
+ * One timeline of tokens through a model: its recurrent state, its latent cache, its scratch. Everything is allocated
+ * when the session is made, from sizes it can print beforehand; a step allocates nothing. One thread at a time.
  */
 #ifndef WINNOW_SESSION_H
 #define WINNOW_SESSION_H
@@ -8,7 +8,10 @@
 #include <winnow/model.h>
 #include <winnow/pool.h>
 
-/* All layers' weights, bound: where each part lies in the mapped files, small vectors widened to f32. Shared by sessions. */
+/*
+ * All layers' weights, bound: where each part lies in the mapped files, small vectors widened to f32. Shared by
+ * sessions.
+ */
 struct wn_weights;
 WN_API WN_CHECKED struct wn_weights *wn_weights_load(const struct wn_model *m, struct wn_err *err);
 WN_API void wn_weights_free(struct wn_weights *w);
@@ -33,18 +36,21 @@ WN_API WN_CHECKED struct wn_session *wn_session_new(const struct wn_model *m, co
 WN_API void wn_session_free(struct wn_session *s);
 
 /*
- * Called with the logits [vocab_size] of one position, borrowed until it returns; false stops (WN_ERR_CANCELED). The chunk
- * that was being told is then appended as a whole: wn_session_position says how far the timeline came.
+ * Called with the logits [vocab_size] of one position, borrowed until it returns; false stops (WN_ERR_CANCELED). The
+ * chunk that was being told is then appended as a whole: wn_session_position says how far the timeline came.
  */
 typedef bool wn_logits_fn(void *arg, uint64_t position, const float *logits);
 
 /*
- * Appends n ids. on_logits NULL: only the last position's logits are computed (wn_session_logits); otherwise it is called
- * for each of the n positions in order. An id outside the vocabulary or no room is WN_ERR_ARG, and nothing is appended.
+ * Appends n ids. on_logits NULL: only the last position's logits are computed (wn_session_logits); otherwise it is
+ * called for each of the n positions in order. An id outside the vocabulary or no room is WN_ERR_ARG, and nothing is
+ * appended.
  */
 WN_API WN_CHECKED bool wn_session_feed(struct wn_session *s, const uint32_t *ids, size_t n, wn_logits_fn *on_logits,
                                        void *arg, struct wn_err *err);
-/* Logits after the last token fed, [vocab_size], borrowed until the next call; NULL before the first and after a stop. */
+/*
+ * Logits after the last token fed, [vocab_size], borrowed until the next call; NULL before the first and after a stop.
+ */
 WN_API const float *wn_session_logits(const struct wn_session *s);
 WN_API uint64_t wn_session_position(const struct wn_session *s);
 /* Back to the empty timeline. */
@@ -52,8 +58,8 @@ WN_API void wn_session_reset(struct wn_session *s);
 
 /*
  * A copy of the timeline at its present position. A recurrent state cannot be wound back to an earlier position, only
- * restored where it was saved; there is no trimming. restore: any session of the same weights with room for the position
- * takes it, the one saved need not exist any more; others are refused (WN_ERR_ARG) and stay as they were.
+ * restored where it was saved; there is no trimming. restore: any session of the same weights with room for the
+ * position takes it, the one saved need not exist any more; others are refused (WN_ERR_ARG) and stay as they were.
  */
 struct wn_checkpoint;
 WN_API WN_CHECKED struct wn_checkpoint *wn_session_save(const struct wn_session *s, struct wn_err *err);
@@ -62,9 +68,9 @@ WN_API void wn_checkpoint_free(struct wn_checkpoint *c);
 WN_API uint64_t wn_checkpoint_position(const struct wn_checkpoint *c);
 
 /*
- * Choosing the next token. temperature 0: the largest logit, the lowest id on ties. Otherwise, in this order: temperature,
- * top-k, top-p (of what top-k left), min-p, then one draw. Logits that are not finite are never taken. The same seed and
- * logits give the same token on every machine.
+ * Choosing the next token. temperature 0: the largest logit, the lowest id on ties. Otherwise, in this order:
+ * temperature, top-k, top-p (of what top-k left), min-p, then one draw. Logits that are not finite are never taken. The
+ * same seed and logits give the same token on every machine.
  */
 struct wn_sampling {
     float temperature; /* 0: greedy */

@@ -1,6 +1,6 @@
 /*
- * What the files of this folder share, and what tests and jobs may use beside include/winnow/session.h: the state of one
- * timeline, and a session made with chosen kernels and watched by a probe.
+ * What the files of this folder share, and what tests and jobs may use beside include/winnow/session.h: the state of
+ * one timeline, and a session made with chosen kernels and watched by a probe.
  */
 #ifndef WN_ENGINE_ENGINE_H
 #define WN_ENGINE_ENGINE_H

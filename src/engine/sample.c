@@ -137,8 +137,8 @@ static size_t list_finite(struct wn_sampler *s, const float *logits, float most)
 }
 
 /*
- * Top-k and top-p: returns how many of the n candidates stay; they stand at the list's end, the best one last. Only as many
- * as stay are ever put in order.
+ * Top-k and top-p: returns how many of the n candidates stay; they stand at the list's end, the best one last. Only as
+ * many as stay are ever put in order.
  */
 static size_t keep_top(struct wn_sampler *s, size_t n)
 {
@@ -162,7 +162,9 @@ static size_t keep_top(struct wn_sampler *s, size_t n)
     return most;
 }
 
-/* The most probable candidate has p = exp(0) = 1, so min_p is itself the bound. What cannot be drawn goes in any case. */
+/*
+ * The most probable candidate has p = exp(0) = 1, so min_p is itself the bound. What cannot be drawn goes in any case.
+ */
 static size_t keep_min_p(struct candidate *list, size_t n, float min_p)
 {
     size_t kept = 0;

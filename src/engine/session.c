@@ -1,6 +1,6 @@
 /*
- * A session: one timeline of tokens, and everything a token needs, taken when the session is made. A prompt is computed in
- * chunks; no result depends on their size.
+ * A session: one timeline of tokens, and everything a token needs, taken when the session is made. A prompt is computed
+ * in chunks; no result depends on their size.
  */
 #include "base/alloc.h"
 #include "base/checked.h"

@@ -1,7 +1,7 @@
 /*
  * The state of one timeline: what KDA layers remember (a matrix per head and the last inputs of three convolutions) and
- * what MLA layers cache (a latent row per token). The first is a lossy summary and cannot be wound back; the second only
- * grows.
+ * what MLA layers cache (a latent row per token). The first is a lossy summary and cannot be wound back; the second
+ * only grows.
  */
 #include "base/alloc.h"
 #include "engine/engine.h"

@@ -1,6 +1,6 @@
 /*
- * Binding the whole model at once, for computing tokens: views into the mapped files for matrices, a little owned memory
- * for vectors. Nothing is read that is not needed to check and widen them.
+ * Binding the whole model at once, for computing tokens: views into the mapped files for matrices, a little owned
+ * memory for vectors. Nothing is read that is not needed to check and widen them.
  */
 #include "base/alloc.h"
 #include "engine/engine.h"

@@ -1,9 +1,10 @@
 /*
- * What the files of this folder share and nobody else needs: how scratch is laid out, how work is cut, and the blocks that
- * layer.c strings together. All tensors of tokens are [token][width], rows without gaps unless said otherwise.
+ * What the files of this folder share and nobody else needs: how scratch is laid out, how work is cut, and the blocks
+ * that layer.c strings together. All tensors of tokens are [token][width], rows without gaps unless said otherwise.
  *
- * Every block comes as a pair: wn_X_forward computes, wn_X_scratch tells the arena bytes that it takes for `tokens` tokens.
- * Both run the same lay-out function of that file, once with an arena and once without, so they cannot disagree.
+ * Every block comes as a pair: wn_X_forward computes, wn_X_scratch tells the arena bytes that it takes for `tokens`
+ * tokens. Both run the same lay-out function of that file, once with an arena and once without, so they cannot
+ * disagree.
  */
 #ifndef WN_GRAPH_BLOCKS_H
 #define WN_GRAPH_BLOCKS_H

@@ -1,10 +1,11 @@
 /*
- * The formulas of K3's text tower as functions over buffers: docs/architecture.md walks a token through them. Nothing here
- * keeps state of its own; nothing allocates; scratch comes from ctx->arena, sized by wn_graph_scratch.
+ * The formulas of K3's text tower as functions over buffers: docs/architecture.md walks a token through them. Nothing
+ * here keeps state of its own; nothing allocates; scratch comes from ctx->arena, sized by wn_graph_scratch.
  *
- * Tokens of one call are consecutive tokens of one sequence. Any cut of a prompt into calls gives the same bits, because
- * every matrix product sums each output by itself (kernels.h), the KDA recurrence and the convolution step token by
- * token, attention of each query runs over its keys in order, and expert outputs are summed by falling choice score.
+ * Tokens of one call are consecutive tokens of one sequence. Any cut of a prompt into calls gives the same bits,
+ * because every matrix product sums each output by itself (kernels.h), the KDA recurrence and the convolution step
+ * token by token, attention of each query runs over its keys in order, and expert outputs are summed by falling choice
+ * score.
  */
 #ifndef WN_GRAPH_GRAPH_H
 #define WN_GRAPH_GRAPH_H
@@ -15,9 +16,9 @@
 #include <winnow/pool.h>
 
 /*
- * Shown values inside the model, for calibration, comparison with reference numbers and debugging. Without a probe the loop
- * pays one test of a pointer. Names (the reference's): "attn_mix", "attn_norm", "attn_out", "mlp_mix", "mlp_norm", "mlp_out",
- * "layer_out_prefix_sum", "res_probs_attn", "res_probs_mlp", "latent_in", "latent_sum", "router_scores",
+ * Shown values inside the model, for calibration, comparison with reference numbers and debugging. Without a probe the
+ * loop pays one test of a pointer. Names (the reference's): "attn_mix", "attn_norm", "attn_out", "mlp_mix", "mlp_norm",
+ * "mlp_out", "layer_out_prefix_sum", "res_probs_attn", "res_probs_mlp", "latent_in", "latent_sum", "router_scores",
  * "router_choice_scores", "mla_kv_c", "mla_k_rot", "kda_conv_q", "kda_conv_k", "kda_conv_v", "kda_g", "kda_beta",
  * "kda_o_gated"; layer -1: "final_mix", "final_norm", "res_probs_out".
  */
@@ -26,8 +27,8 @@ struct wn_probe {
     /* data [tokens][width], borrowed until it returns; may be NULL */
     void (*value)(void *arg, const char *name, int32_t layer, const float *data, size_t tokens, size_t width);
     /*
-     * Routed experts of each token, by falling choice score: ids [tokens][k], weights [tokens][k] (renormalised and scaled),
-     * outputs [tokens][k][width] before weighting. May be NULL.
+     * Routed experts of each token, by falling choice score: ids [tokens][k], weights [tokens][k] (renormalised and
+     * scaled), outputs [tokens][k][width] before weighting. May be NULL.
      */
     void (*routed)(void *arg, int32_t layer, const uint32_t *ids, const float *weights, const float *outputs,
                    size_t tokens, size_t k, size_t width);
@@ -66,8 +67,8 @@ uint64_t wn_layer_state_bytes(const struct wn_config *c, uint32_t layer);
 uint64_t wn_layer_cache_bytes_per_token(const struct wn_config *c, uint32_t layer);
 
 /*
- * Arena bytes that a call of up to `tokens` tokens with up to `context` tokens of cache takes at most, for wn_layer_forward
- * and wn_logits alike; floats of scratch per worker.
+ * Arena bytes that a call of up to `tokens` tokens with up to `context` tokens of cache takes at most, for
+ * wn_layer_forward and wn_logits alike; floats of scratch per worker.
  */
 size_t wn_graph_scratch(const struct wn_config *c, size_t tokens, size_t context, unsigned threads);
 size_t wn_graph_worker_floats(const struct wn_config *c, size_t context);

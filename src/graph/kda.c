@@ -1,6 +1,6 @@
 /*
- * Kimi Delta Attention: linear attention with a decay per key channel and a delta rule. The history of a head is one matrix
- * S [k_dim][v_dim], moved on token by token:
+ * Kimi Delta Attention: linear attention with a decay per key channel and a delta rule. The history of a head is one
+ * matrix S [k_dim][v_dim], moved on token by token:
  *
  *   q, k, v = silu(conv(W x));  q, k = l2norm per head, q also * dim^-0.5
  *   beta = sigmoid(W_beta x);  s = f_b (f_a x) + dt_bias
@@ -8,8 +8,8 @@
  *   S = diag(exp g) S;  S += k (beta (v - S^T k))^T;  o = S^T q
  *   out = W_o (RMSNorm(o; o_norm) * sigmoid(gate))
  *
- * One piece is one head with all tokens of the call in order, which is also how the head's state and convolution tails lie
- * together in memory: the same steps for a chunk as for one token at a time.
+ * One piece is one head with all tokens of the call in order, which is also how the head's state and convolution tails
+ * lie together in memory: the same steps for a chunk as for one token at a time.
  */
 #include "graph/blocks.h"
 

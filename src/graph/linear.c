@@ -1,6 +1,6 @@
 /*
- * Matrix products, cut into blocks of rows: a piece computes its rows for all tokens of the call, so each weight is read
- * once. An output is one row's sum by itself, in the kernels' order, and so knows nothing of the cut.
+ * Matrix products, cut into blocks of rows: a piece computes its rows for all tokens of the call, so each weight is
+ * read once. An output is one row's sum by itself, in the kernels' order, and so knows nothing of the cut.
  */
 #include "graph/blocks.h"
 

@@ -1,15 +1,15 @@
 /*
- * Multi-head latent attention in its absorbed form: the cache holds one latent and one shared key part per token, and the
- * heads' key and value matrices are applied to the query and to the weighted sum instead of to every cached token.
+ * Multi-head latent attention in its absorbed form: the cache holds one latent and one shared key part per token, and
+ * the heads' key and value matrices are applied to the query and to the weighted sum instead of to every cached token.
  *
  *   q = q_b RMSNorm(q_a x; 1e-6) (or q x), per head [nope | rope]; no rotary embedding is ever applied
  *   c = kv_a x;  cache row = [RMSNorm(c[..kv_lora]; 1e-6) | c[kv_lora..]]
  *   score[t] = [k_b q_nope | q_rope] . row[t] * (nope + rope)^-0.5;  p = softmax over tokens 0 .. own
  *   o = v_b (sum_t p_t latent_t);  out = W_o (o * sigmoid(g x))
  *
- * Scores are one dot product over kv_lora + rope. A weighted sum runs over its keys in rising order. Queries are taken in
- * tiles, keys in blocks, so that one reading of a stretch of the cache serves many heads and queries; a score and a sum know
- * nothing of the tile they were computed in.
+ * Scores are one dot product over kv_lora + rope. A weighted sum runs over its keys in rising order. Queries are taken
+ * in tiles, keys in blocks, so that one reading of a stretch of the cache serves many heads and queries; a score and a
+ * sum know nothing of the tile they were computed in.
  */
 #include "graph/blocks.h"
 

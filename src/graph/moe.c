@@ -6,9 +6,9 @@
  *   z = W_down x;  y = sum over ranks of w_e * expert_e(z), from +0 by falling choice with fused multiply-adds
  *   out = W_up RMSNorm(y) + shared(x)
  *
- * A (token, rank) pair is one row of work. Rows are grouped by expert, so that each weight of a chosen expert is read once
- * per call and an expert that nobody chose is not touched; the sum then picks each token's rows out by rank again, which
- * makes it the same for any chunk and any numbering of the experts.
+ * A (token, rank) pair is one row of work. Rows are grouped by expert, so that each weight of a chosen expert is read
+ * once per call and an expert that nobody chose is not touched; the sum then picks each token's rows out by rank again,
+ * which makes it the same for any chunk and any numbering of the experts.
  */
 #include "graph/blocks.h"
 

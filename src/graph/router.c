@@ -4,8 +4,9 @@
  *   score = sigmoid(x . gate);  choice = score + bias;  the top k of choice, the lower index first on a tie
  *   weight = score / (sum of the chosen scores + 1e-20) * routed_scaling_factor
  *
- * The bias chooses and never weighs. All in f32; the chosen scores are summed by falling choice, so that the sum does not
- * depend on how experts are numbered and a pruned model has the bits of the full one with the dropped experts masked.
+ * The bias chooses and never weighs. All in f32; the chosen scores are summed by falling choice, so that the sum does
+ * not depend on how experts are numbered and a pruned model has the bits of the full one with the dropped experts
+ * masked.
  */
 #include "graph/blocks.h"
 

@@ -1,6 +1,6 @@
 /*
- * Sizes that a session prints before it takes them: state, cache and scratch of one sequence. The deepest path through a
- * layer decides the arena, the widest matrix the scratch of a worker.
+ * Sizes that a session prints before it takes them: state, cache and scratch of one sequence. The deepest path through
+ * a layer decides the arena, the widest matrix the scratch of a worker.
  */
 #include "graph/blocks.h"
 

@@ -1,6 +1,6 @@
 /*
- * The model against numbers of the vendor's own code: logits, greedy continuations, everything inside, final states, and
- * quantised files. With WINNOW_TEST_FIGURES set, each comparison prints what it found.
+ * The model against numbers of the vendor's own code: logits, greedy continuations, everything inside, final states,
+ * and quantised files. With WINNOW_TEST_FIGURES set, each comparison prints what it found.
  */
 #include "golden.h"
 
@@ -250,7 +250,10 @@ static void expect_trace(const char *folder)
     }
     logits = golden_logits(l.weights, (struct how){.probe = &probe}, ids, n);
     assert_int_equal(t.routed_seen, moe);
-    /* 9 values of every layer, but no first mix in layer 0; 4 of each MoE, 6 of KDA, 2 of MLA; the ends' 3 in two blocks */
+    /*
+     * 9 values of every layer, but no first mix in layer 0; 4 of each MoE, 6 of KDA, 2 of MLA; the ends' 3 in two
+     * blocks
+     */
     assert_int_equal(t.values_seen, 9 * layers - 1 + 4 * moe + 6 * kda + 2 * (layers - kda) + 2 * 3);
     free(logits);
     wn_source_close(ref);

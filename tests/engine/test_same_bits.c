@@ -1,6 +1,6 @@
 /*
- * The same tokens give the same bits: for any number of threads, any cut of the prompt, any kernels this machine has, either
- * container, and the full model with experts masked or the pruned one without them. All comparisons are memcmp.
+ * The same tokens give the same bits: for any number of threads, any cut of the prompt, any kernels this machine has,
+ * either container, and the full model with experts masked or the pruned one without them. All comparisons are memcmp.
  */
 #include "golden.h"
 
@@ -155,8 +155,8 @@ static void so_it_is_with_quantised_weights(void **state)
 }
 
 /*
- * The tiny-a GGUF stores exp(A_log) as some other exp rounded it: 2 of its 27 values are one unit in the last place off.
- * Everything else is the same number in both containers, so with those put right, so is everything that follows.
+ * The tiny-a GGUF stores exp(A_log) as some other exp rounded it: 2 of its 27 values are one unit in the last place
+ * off. Everything else is the same number in both containers, so with those put right, so is everything that follows.
  */
 static void hf_and_gguf_forms_give_the_same_bits(void **state)
 {

@@ -1,6 +1,6 @@
 /*
- * Sessions as timelines: what went wrong for others with recurrent state (reuse, rollback, shared slots, trimming) must not
- * here; and memory is what was announced.
+ * Sessions as timelines: what went wrong for others with recurrent state (reuse, rollback, shared slots, trimming) must
+ * not here; and memory is what was announced.
  */
 #include "golden.h"
 

@@ -1,6 +1,6 @@
 /*
- * Small made-up weights for tests of single blocks: f32 matrices of seeded random numbers, a context to run them in, and
- * plain double-precision arithmetic to compare with.
+ * Small made-up weights for tests of single blocks: f32 matrices of seeded random numbers, a context to run them in,
+ * and plain double-precision arithmetic to compare with.
  */
 #ifndef SMALL_H
 #define SMALL_H
