@@ -7,15 +7,15 @@
 #include <winnow/error.h>
 
 struct wn_plan_layer {
-    uint32_t layer;      /* 0-based tensor layer number */
+    uint32_t layer; /* 0-based tensor layer number */
     uint32_t keep_count;
-    uint32_t *keep;      /* old expert ids in the new order; owned */
+    uint32_t *keep; /* old expert ids in the new order; owned */
 };
 
 struct wn_plan {
-    char mode[16];        /* "uniform" */
+    char mode[16]; /* "uniform" */
     uint32_t top_k, num_experts, min_experts;
-    uint32_t layer_count; /* MoE layers */
+    uint32_t layer_count;         /* MoE layers */
     struct wn_plan_layer *layers; /* by rising layer; owned */
     /* The "winnow" part; empty strings and zeros in plans by others. */
     char criterion[16];
@@ -26,8 +26,8 @@ struct wn_plan {
 
 WN_API void wn_plan_release(struct wn_plan *p);
 /*
- * Refuses: ids out of range or twice, fewer than top_k kept, "bits" other than the source's, contradictions; by name and number.
- * On failure *p is all zero.
+ * Refuses: ids out of range or twice, fewer than top_k kept, "bits" other than the source's, contradictions; by name
+ * and number. On failure *p is all zero.
  */
 WN_API WN_CHECKED bool wn_plan_read(struct wn_plan *p, const char *path, struct wn_err *err);
 WN_API WN_CHECKED bool wn_plan_parse(struct wn_plan *p, const char *json, size_t n, struct wn_err *err);
@@ -45,21 +45,22 @@ struct wn_source_weight {
 };
 
 struct wn_plan_options {
-    uint32_t keep;          /* experts per layer; 0: from keep_share */
-    double keep_share;      /* 0..1 of num_experts, rounded to nearest; used when keep is 0 */
-    const char *criterion;  /* "reap" (default) or "count" */
+    uint32_t keep;         /* experts per layer; 0: from keep_share */
+    double keep_share;     /* 0..1 of num_experts, rounded to nearest; used when keep is 0 */
+    const char *criterion; /* "reap" (default) or "count" */
     /*
-     * NULL: all sources as they were counted. Otherwise each source's mean per token of its own, times its weight; a source
-     * that is not named weighs nothing.
+     * NULL: all sources as they were counted. Otherwise each source's mean per token of its own, times its weight; a
+     * source that is not named weighs nothing.
      */
     const struct wn_source_weight *weights;
     size_t weight_count;
-    uint32_t min_experts;   /* 0: 4 x top-k, or top-k where the model has no more experts than that */
+    uint32_t min_experts; /* 0: 4 x top-k, or top-k where the model has no more experts than that */
 };
 
 /*
- * Shares of saliency (criterion "count": of counts) that stay, 0..1. Where there was nothing to lose the share is 1. Layers are
- * those of the plan, in its order; source_count is 0 for archives that have no sums per source. Arrays are owned.
+ * Shares of saliency (criterion "count": of counts) that stay, 0..1. Where there was nothing to lose the share is 1.
+ * Layers are those of the plan, in its order; source_count is 0 for archives that have no sums per source. Arrays are
+ * owned.
  */
 struct wn_plan_kept {
     size_t source_count, layer_count;
@@ -68,7 +69,7 @@ struct wn_plan_kept {
     double *kept_source;       /* [source], over all layers */
     double *kept_layer;        /* [layer], all sources as they were counted */
     double kept;               /* overall */
-    double *overlap;           /* [source][source]: share of the top experts (as many as kept) in common, mean over layers */
+    double *overlap;           /* [source][source]: share of the best (as many as kept) in common, mean over layers */
     double chance;             /* the overlap that chance would give: kept / experts, mean over layers */
 };
 WN_API void wn_plan_kept_release(struct wn_plan_kept *k);

@@ -43,7 +43,7 @@ struct wn_verify_result {
  * Proves out against source and plan (NULL: identity): every surviving byte, router order, bias, config keys. The first
  * difference is WN_ERR_DIFFERENT with layer, old and new expert, matrix and offset in the sentence.
  */
-WN_API WN_CHECKED bool wn_verify(const char *out, const char *source, const struct wn_plan *plan, const struct wn_job *job,
-                                 struct wn_verify_result *r, struct wn_err *err);
+WN_API WN_CHECKED bool wn_verify(const char *out, const char *source, const struct wn_plan *plan,
+                                 const struct wn_job *job, struct wn_verify_result *r, struct wn_err *err);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * See keep.h. Two passes over the source's tensors: the first finds the layers with experts and how many each has, the second
- * makes the list of what stays. Names are the table's affair (model/parts.h).
+ * See keep.h. Two passes over the source's tensors: the first finds the layers with experts and how many each has, the
+ * second makes the list of what stays. Names are the table's affair (model/parts.h).
  */
 #include "jobs/keep.h"
 #include "base/alloc.h"
@@ -198,8 +198,8 @@ static bool make_layers(struct wn_keep *k, const struct wn_plan *plan, struct wn
 }
 
 /*
- * A dimension as long as the layer has experts, in a tensor that the table does not know: it may well run over experts, and
- * a copy of it would then belong to the wrong ones.
+ * A dimension as long as the layer has experts, in a tensor that the table does not know: it may well run over experts,
+ * and a copy of it would then belong to the wrong ones.
  */
 static bool check_unknown(const struct wn_keep *k, const struct wn_tensor *t, const struct wn_part *part,
                           struct wn_err *err)

@@ -1,10 +1,10 @@
 /*
- * What stays of a model, tensor by tensor: the list of the output's tensors and the one walk over the source bytes that each
- * is made of.
+ * What stays of a model, tensor by tensor: the list of the output's tensors and the one walk over the source bytes that
+ * each is made of.
  *
- * Everything with an expert axis - slabs of a stacked tensor, router rows, router bias, tensors of one expert - gets its
- * experts here and nowhere else, in prune as in verify. So they cannot disagree about the order, which is the mistake that no
- * shape check sees.
+ * Everything with an expert axis - slabs of a stacked tensor, router rows, router bias, tensors of one expert - gets
+ * its experts here and nowhere else, in prune as in verify. So they cannot disagree about the order, which is the
+ * mistake that no shape check sees.
  */
 #ifndef WN_JOBS_KEEP_H
 #define WN_JOBS_KEEP_H
@@ -49,9 +49,9 @@ struct wn_keep {
 };
 
 /*
- * plan NULL: everything stays. Refuses a plan that is not one for this model (other layers, other numbers), a model whose
- * experts contradict each other, and a tensor that seems to run over experts in a way the table of names does not know.
- * Both source and plan are borrowed; the plan only until this returns.
+ * plan NULL: everything stays. Refuses a plan that is not one for this model (other layers, other numbers), a model
+ * whose experts contradict each other, and a tensor that seems to run over experts in a way the table of names does not
+ * know. Both source and plan are borrowed; the plan only until this returns.
  */
 WN_CHECKED bool wn_keep_init(struct wn_keep *k, const struct wn_source *source, const struct wn_plan *plan,
                              struct wn_err *err);

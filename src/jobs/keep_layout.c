@@ -1,8 +1,8 @@
 /*
  * Which file of the output each tensor goes to, and in what order they stand there.
  *
- * Published checkpoints order each file by element size, largest first, then by name. Renumbering experts changes names, so
- * where the source has that order it is made again; any other order is kept as it is.
+ * Published checkpoints order each file by element size, largest first, then by name. Renumbering experts changes
+ * names, so where the source has that order it is made again; any other order is kept as it is.
  */
 #include "base/alloc.h"
 #include "base/checked.h"

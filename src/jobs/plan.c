@@ -1,6 +1,6 @@
 /*
- * A plan in memory, and how it is written. plan_parse.c reads, plan_make.c chooses experts, plan_measure.c says what a plan
- * keeps.
+ * A plan in memory, and how it is written. plan_parse.c reads, plan_make.c chooses experts, plan_measure.c says what a
+ * plan keeps.
  */
 #include <winnow/plan.h>
 

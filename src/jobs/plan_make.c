@@ -4,8 +4,8 @@
  *   reap    gate * norm summed over tokens, divided by all tokens of the archive
  *   count   how often an expert was chosen, divided by all tokens
  *
- * With weights, each source's sum is divided by that source's own tokens, so that a large source does not outvote a small
- * one, and the means are added up with the weights.
+ * With weights, each source's sum is divided by that source's own tokens, so that a large source does not outvote a
+ * small one, and the means are added up with the weights.
  */
 #include "base/alloc.h"
 #include "base/bytes.h"

@@ -1,8 +1,9 @@
 /*
  * What a plan keeps: shares per source and layer, and how far the sources' favourites agree.
  *
- * Overlap: each source ranks a layer's experts by itself; of the best as many as the plan keeps there, two sources share
- * some. Two sets of k out of n drawn by chance share k / n of themselves, so that is the figure to hold it against.
+ * Overlap: each source ranks a layer's experts by itself; of the best as many as the plan keeps there, two sources
+ * share some. Two sets of k out of n drawn by chance share k / n of themselves, so that is the figure to hold it
+ * against.
  */
 #include "base/alloc.h"
 #include "jobs/plan_rank.h"

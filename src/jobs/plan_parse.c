@@ -1,6 +1,6 @@
 /*
- * Reading a plan (docs/formats/plan.md). Keys that are not known are left alone; what is known must be right, since a plan
- * that is taken wrongly makes a model that looks sound.
+ * Reading a plan (docs/formats/plan.md). Keys that are not known are left alone; what is known must be right, since a
+ * plan that is taken wrongly makes a model that looks sound.
  */
 #include <winnow/plan.h>
 

@@ -1,6 +1,6 @@
 /*
- * Ranking experts: what both choosing (plan_make.c) and measuring (plan_measure.c) need. A figure is a row of one number an
- * expert, the larger the better; ties go to the lower id, so that a plan depends on nothing but the archive.
+ * Ranking experts: what both choosing (plan_make.c) and measuring (plan_measure.c) need. A figure is a row of one
+ * number an expert, the larger the better; ties go to the lower id, so that a plan depends on nothing but the archive.
  */
 #ifndef WN_JOBS_PLAN_RANK_H
 #define WN_JOBS_PLAN_RANK_H

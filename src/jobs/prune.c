@@ -1,10 +1,10 @@
 /*
- * The cut. Expert `new` of a stacked tensor lies at new * slab in the output and comes from keep[new] * slab of the source;
- * everything else is the same bytes. keep.c says which bytes, the sink puts them where the container wants them, and no
- * arithmetic on a weight happens anywhere.
+ * The cut. Expert `new` of a stacked tensor lies at new * slab in the output and comes from keep[new] * slab of the
+ * source; everything else is the same bytes. keep.c says which bytes, the sink puts them where the container wants
+ * them, and no arithmetic on a weight happens anywhere.
  *
- * First all is worked out without touching the disk (a dry run of the sink), so that sizes are exact and a wrong plan, an
- * output over its source or a full disk are refused before anything is written.
+ * First all is worked out without touching the disk (a dry run of the sink), so that sizes are exact and a wrong plan,
+ * an output over its source or a full disk are refused before anything is written.
  */
 #include <winnow/prune.h>
 
@@ -162,7 +162,9 @@ static bool prepare(struct prune *p, struct wn_err *err)
     return true;
 }
 
-/* An output folder may hold what a killed run left (.part) and, with overwrite, anything; the sink minds other weights. */
+/*
+ * An output folder may hold what a killed run left (.part) and, with overwrite, anything; the sink minds other weights.
+ */
 static bool check_folder(const struct prune *p, struct wn_err *err)
 {
     char **names;

@@ -1,6 +1,6 @@
 /*
- * See prune_meta.h: the side of config.json. The text is edited where the numbers stand instead of being printed anew, so that
- * "1e-05" stays "1e-05", and every key, order and space outside stays as the vendor wrote it.
+ * See prune_meta.h: the side of config.json. The text is edited where the numbers stand instead of being printed anew,
+ * so that "1e-05" stays "1e-05", and every key, order and space outside stays as the vendor wrote it.
  */
 #include "base/alloc.h"
 #include "formats/json_scan.h"
@@ -82,7 +82,9 @@ static bool scan_value(struct wn_json *j, struct wn_bytes key, struct span gap, 
     return true;
 }
 
-/* Walks the object that the scanner stands before; inner, when not NULL, is filled from the object "text_config" in it. */
+/*
+ * Walks the object that the scanner stands before; inner, when not NULL, is filled from the object "text_config" in it.
+ */
 static bool scan_object(struct wn_json *j, struct found *f, struct found *inner, bool *has_inner)
 {
     bool first = true, more, ok;

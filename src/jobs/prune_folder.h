@@ -1,6 +1,6 @@
 /*
- * The files of a model folder that are not weights: config.json is edited, tokenizer, licence and the like are copied byte
- * for byte. GGUF models have none. Also: which outputs must not be written to.
+ * The files of a model folder that are not weights: config.json is edited, tokenizer, licence and the like are copied
+ * byte for byte. GGUF models have none. Also: which outputs must not be written to.
  */
 #ifndef WN_JOBS_PRUNE_FOLDER_H
 #define WN_JOBS_PRUNE_FOLDER_H
@@ -18,8 +18,8 @@ struct wn_folder {
 };
 
 /*
- * Lists what goes along with the weights of k's source and makes the config. What stays behind (folders, weights that are no
- * part of the model, hidden files) is told by job->note; job may be NULL.
+ * Lists what goes along with the weights of k's source and makes the config. What stays behind (folders, weights that
+ * are no part of the model, hidden files) is told by job->note; job may be NULL.
  */
 WN_CHECKED bool wn_folder_init(struct wn_folder *f, const struct wn_keep *k, const struct wn_plan *plan,
                                const struct wn_job *job, struct wn_err *err);

@@ -1,6 +1,6 @@
 /*
- * What a prune does to metadata, and to nothing else there: the number of experts, in GGUF keys or in config.json. All other
- * bytes stay. Used by prune to write and by verify to know what should have been written.
+ * What a prune does to metadata, and to nothing else there: the number of experts, in GGUF keys or in config.json. All
+ * other bytes stay. Used by prune to write and by verify to know what should have been written.
  */
 #ifndef WN_JOBS_PRUNE_META_H
 #define WN_JOBS_PRUNE_META_H

@@ -1,6 +1,6 @@
 /*
- * The saliency archive in memory: what calibration adds up and planning reads. On disk it is an npz that numpy and other
- * tools for this model read (docs/formats/saliency.md has the keys).
+ * The saliency archive in memory: what calibration adds up and planning reads. On disk it is an npz that numpy and
+ * other tools for this model read (docs/formats/saliency.md has the keys).
  *
  * All sums are over tokens; "gate" is the router weight after renormalising and scaling, "norm" the length of the
  * expert's output before it is weighted. Rows of dense layers, and experts that a layer does not have, stay zero.

@@ -1,6 +1,7 @@
 /*
- * The saliency archive as npz (docs/formats/saliency.md). Keys that other tools write are read as they are, with whatever
- * number type they chose; ours beyond those may be missing. An archive is refused when its arrays contradict each other.
+ * The saliency archive as npz (docs/formats/saliency.md). Keys that other tools write are read as they are, with
+ * whatever number type they chose; ours beyond those may be missing. An archive is refused when its arrays contradict
+ * each other.
  */
 #include "base/alloc.h"
 #include "base/bytes.h"

@@ -1,7 +1,7 @@
 /*
- * The proof of a prune: the output is opened like any model and held against what keep.c says should be there. Prune and
- * verify share that walk, so what verify adds is everything that can go wrong between it and the disk, and after: the test
- * suite turns routers, swaps experts and flips bytes to see that it does.
+ * The proof of a prune: the output is opened like any model and held against what keep.c says should be there. Prune
+ * and verify share that walk, so what verify adds is everything that can go wrong between it and the disk, and after:
+ * the test suite turns routers, swaps experts and flips bytes to see that it does.
  */
 #include <winnow/prune.h>
 
@@ -191,8 +191,8 @@ static bool same_bytes(const struct verify *v, size_t file, uint64_t at, uint64_
 }
 
 /*
- * Tensors are equal already; what is left of the files are headers and padding. With equal headers both sides have the same
- * tensors in the same places.
+ * Tensors are equal already; what is left of the files are headers and padding. With equal headers both sides have the
+ * same tensors in the same places.
  */
 static bool compare_rest(const struct verify *v, bool *same, struct wn_err *err)
 {

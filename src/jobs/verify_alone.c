@@ -1,6 +1,6 @@
 /*
- * What can be said of an output without its source: that it is a sound model. Whether its bytes are the source's cannot be,
- * since no hashes are stored in it, and verify says so.
+ * What can be said of an output without its source: that it is a sound model. Whether its bytes are the source's cannot
+ * be, since no hashes are stored in it, and verify says so.
  */
 #include "jobs/prune_meta.h"
 #include "jobs/verify_parts.h"

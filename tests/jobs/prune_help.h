@@ -19,7 +19,9 @@ void swap_bytes(const char *path, uint64_t a, uint64_t b, size_t n);
 /* Replaces the first occurrence of `from` by `to` of the same length; false when there is none. */
 bool replace_text(const char *path, const char *from, const char *to);
 
-/* Where a tensor lies: the file's path (good until the next call), the offset, its bytes. Fails when it is not there. */
+/*
+ * Where a tensor lies: the file's path (good until the next call), the offset, its bytes. Fails when it is not there.
+ */
 struct place {
     char path[512];
     uint64_t at, bytes;

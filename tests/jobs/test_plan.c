@@ -249,6 +249,15 @@ static void keeping_more_keeps_at_least_as_much(void **state)
         make(path, &o, &p, &k);
         assert_true(k.kept > before && k.kept <= 1);
         assert_true(k.kept >= keep / 16.0); /* the best are better than any */
+        assert_true(near(k.chance, keep / 16.0));
+        for (size_t a = 0; a < 3; a++) {
+            for (size_t b = 0; b < 3; b++) {
+                double overlap = k.overlap[a * 3 + b];
+
+                assert_true(a == b || keep == 16 ? near(overlap, 1) : overlap > 0 && overlap < 1);
+                assert_true(near(overlap, k.overlap[b * 3 + a]));
+            }
+        }
         before = k.kept;
         wn_plan_kept_release(&k);
         wn_plan_release(&p);

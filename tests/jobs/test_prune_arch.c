@@ -1,6 +1,6 @@
 /*
- * Models of other architectures, made here: GGUF is cut for any that stacks its experts, in whatever types it keeps routers
- * and counts; what cannot be cut soundly is refused with the reason.
+ * Models of other architectures, made here: GGUF is cut for any that stacks its experts, in whatever types it keeps
+ * routers and counts; what cannot be cut soundly is refused with the reason.
  */
 #include "prune_help.h"
 #include "formats/sink.h"

@@ -1,6 +1,7 @@
 /*
- * What a prune means: a model without its dropped experts computes what the full model does when its router may not choose
- * them (their bias is minus infinity). The two are compared bit for bit, and with the reference's logits of its own prune.
+ * What a prune means: a model without its dropped experts computes what the full model does when its router may not
+ * choose them (their bias is minus infinity). The two are compared bit for bit, and with the reference's logits of its
+ * own prune.
  */
 #include "prune_help.h"
 #include "formats/source.h"

@@ -1,6 +1,6 @@
 /*
- * The real size: K3's 594 GB GGUF as a sparse file with markers in its experts, cut to 640 experts by a published plan. The
- * maker and the checker of the markers are programs of their own (python3), which know nothing of our code.
+ * The real size: K3's 594 GB GGUF as a sparse file with markers in its experts, cut to 640 experts by a published plan.
+ * The maker and the checker of the markers are programs of their own (python3), which know nothing of our code.
  */
 #include "prune_help.h"
 #include "sys/clock.h"
