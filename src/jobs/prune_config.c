@@ -63,6 +63,8 @@ static bool scan_value(struct wn_json *j, struct wn_bytes key, struct span gap, 
     for (size_t i = 0; i < COUNT_KEYS; i++) {
         if (!wn_bytes_is(key, count_keys[i]))
             continue;
+        if (f->count[i].n)
+            return wn_fail(j->err, WN_ERR_FORMAT, "'%s' stands twice", count_keys[i]);
         if (!wn_json_u64(j, &f->value[i]))
             return wn_fail_in(j->err, "'%s'", count_keys[i]);
         f->count[i] = (struct span){at, (size_t)(j->at - j->text) - at};
@@ -77,8 +79,11 @@ static bool scan_value(struct wn_json *j, struct wn_bytes key, struct span gap, 
         return wn_json_u64(j, &f->facts.groups);
     if (!wn_json_skip(j))
         return false;
-    if (wn_bytes_is(key, "expert_counts"))
-        f->per_layer = (struct span){at, (size_t)(j->at - j->text) - at};
+    if (!wn_bytes_is(key, "expert_counts"))
+        return true;
+    if (f->per_layer.n)
+        return wn_fail(j->err, WN_ERR_FORMAT, "'expert_counts' stands twice");
+    f->per_layer = (struct span){at, (size_t)(j->at - j->text) - at};
     return true;
 }
 
