@@ -148,6 +148,7 @@ static const struct bench {
     {"stream bf16", stream, WN_BF16},
     {"stream f16", stream, WN_F16},
     {"product mxfp4 x 2", product, 2},
+    {"product mxfp4 x 3", product, 3},
     {"product mxfp4 x 4", product, 4},
     {"product mxfp4 x 8", product, 8},
     {"product mxfp4 x 64", product, 64},

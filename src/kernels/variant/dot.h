@@ -310,29 +310,31 @@ INLINE void tile(const float *w, size_t w_stride, const float *x, size_t x_strid
     }
 }
 
+/* lanes_add for `rows` rows, a constant; lanes [rows][tokens][32] */
+INLINE void lanes_add_rows(const float *w, size_t w_stride, const float *x, size_t x_stride, size_t tokens, size_t n,
+                           float *lanes, const size_t rows)
+{
+    size_t t = 0;
+
+    for (; tokens - t >= TILE_TOKENS; t += TILE_TOKENS)
+        tile(w, w_stride, x + t * x_stride, x_stride, n, lanes + t * LANES, tokens, rows, TILE_TOKENS);
+    if (tokens - t >= 2) {
+        tile(w, w_stride, x + t * x_stride, x_stride, n, lanes + t * LANES, tokens, rows, 2);
+        t += 2;
+    }
+    if (t < tokens)
+        tile(w, w_stride, x + t * x_stride, x_stride, n, lanes + t * LANES, tokens, rows, 1);
+}
+
 static void lanes_add(const float *w, size_t w_stride, size_t rows, const float *x, size_t x_stride, size_t tokens,
                       size_t n, float *lanes)
 {
-    for (size_t r = 0; r < rows;) {
-        const float *row = w + r * w_stride;
-        float *out = lanes + r * tokens * LANES;
-        bool many = rows - r >= TILE_ROWS;
-        size_t t = 0;
+    size_t r = 0;
 
-        for (; tokens - t >= TILE_TOKENS; t += TILE_TOKENS) {
-            if (many)
-                tile(row, w_stride, x + t * x_stride, x_stride, n, out + t * LANES, tokens, TILE_ROWS, TILE_TOKENS);
-            else
-                tile(row, w_stride, x + t * x_stride, x_stride, n, out + t * LANES, tokens, 1, TILE_TOKENS);
-        }
-        for (; t < tokens; t++) {
-            if (many)
-                tile(row, w_stride, x + t * x_stride, x_stride, n, out + t * LANES, tokens, TILE_ROWS, 1);
-            else
-                tile(row, w_stride, x + t * x_stride, x_stride, n, out + t * LANES, tokens, 1, 1);
-        }
-        r += many ? TILE_ROWS : 1;
-    }
+    for (; rows - r >= TILE_ROWS; r += TILE_ROWS)
+        lanes_add_rows(w + r * w_stride, w_stride, x, x_stride, tokens, n, lanes + r * tokens * LANES, TILE_ROWS);
+    for (; r < rows; r++)
+        lanes_add_rows(w + r * w_stride, w_stride, x, x_stride, tokens, n, lanes + r * tokens * LANES, 1);
 }
 
 static void lanes_fold(const float *lanes, size_t count, float *sums)
