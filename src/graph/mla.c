@@ -18,8 +18,8 @@
 #include <string.h>
 
 #define KEY_BLOCK    64 /* cache rows whose scores are one piece */
-#define HEAD_BLOCK   16 /* heads and latent columns whose weighted sums are one piece */
-#define COLUMN_BLOCK 128
+#define HEAD_BLOCK   8  /* heads and latent columns whose weighted sums are one piece */
+#define COLUMN_BLOCK 256
 #define SCORE_FLOATS ((size_t)4 * 1024 * 1024) /* scores of a tile, unless one query alone needs more */
 
 struct buffers {
