@@ -16,8 +16,7 @@ struct wn_calibrate_options {
     const char *corpus; /* JSONL of {"source","text"} (or "tokens": [ids]); or plain text, its source then "text" */
     const char *out;    /* SAL.npz; must not exist unless overwrite */
     bool overwrite;
-    uint32_t
-        sequence; /* tokens per sequence; 0: 512. Texts of one source are joined and cut; what is left over is dropped */
+    uint32_t sequence;   /* tokens; 0: 512. Texts of one source are joined and cut; what is left over is dropped */
     uint64_t max_tokens; /* 0: all. Taken evenly from the front of the corpus, so the mix stays */
     const char *work;    /* folder of the resumable state (its parent must exist); NULL: OUT.work. Removed when done */
     bool fresh;          /* ignore what an earlier run left */
@@ -26,9 +25,9 @@ struct wn_calibrate_options {
 
 /*
  * What a run takes. peak is the largest resident set of the whole process: what it holds when the run begins (program,
- * tables of the model, the corpus' ids: base), and on top the mapped and owned bytes of the largest layer, the scratch and
- * the records. Activations are read and written through buffers that are part of the scratch; the system's file cache
- * is not counted. Under `ram` fewer tokens go through a layer at a time, which makes the scratch smaller.
+ * tables of the model, the corpus' ids: base), and on top the mapped and owned bytes of the largest layer, the scratch
+ * and the records. Activations are read and written through buffers that are part of the scratch; the system's file
+ * cache is not counted. Under `ram` fewer tokens go through a layer at a time, which makes the scratch smaller.
  */
 struct wn_calibrate_need {
     uint64_t sequences, tokens, sources;
@@ -50,10 +49,10 @@ WN_API WN_CHECKED bool wn_calibrate_plan(const struct wn_model *m, unsigned thre
                                          struct wn_err *err);
 
 /*
- * Runs it. Canceled (WN_ERR_CANCELED) or failed, it leaves the work folder, and the same call goes on from there; a folder
- * left by a run with another model, corpus or setting is refused (WN_ERR_ARG, naming what differs) unless `fresh`.
- * Only one run at a time may use a work folder. Pages of the model's files are dropped as layers are done, so sessions of
- * the same model slow down while this runs.
+ * Runs it. Canceled (WN_ERR_CANCELED) or failed, it leaves the work folder, and the same call goes on from there; a
+ * folder left by a run with another model, corpus or setting is refused (WN_ERR_ARG, naming what differs) unless
+ * `fresh`. Only one run at a time may use a work folder. Pages of the model's files are dropped as layers are done, so
+ * sessions of the same model slow down while this runs.
  */
 WN_API WN_CHECKED bool wn_calibrate(const struct wn_model *m, struct wn_pool *pool,
                                     const struct wn_calibrate_options *o, const struct wn_job *job,

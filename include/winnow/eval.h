@@ -1,9 +1,9 @@
 /*
- * Perplexity per domain over fixed, non-overlapping windows from the start of a text: positions 1 .. window - 1 of every
- * whole window are predicted, each window from an empty state; the last partial window is dropped; no BOS.
+ * Perplexity per domain over fixed, non-overlapping windows from the start of a text: positions 1 .. window - 1 of
+ * every whole window are predicted, each window from an empty state; the last partial window is dropped; no BOS.
  *
- * The log-softmax is taken in f64 from the f32 logits, and summed in the order of the text: the same bits for any number
- * of threads and on any processor.
+ * The log-softmax is taken in f64 from the f32 logits, and summed in the order of the text: the same bits for any
+ * number of threads and on any processor.
  */
 #ifndef WINNOW_EVAL_H
 #define WINNOW_EVAL_H

@@ -1,7 +1,7 @@
 /*
  * A calibration run: the embeddings of all tokens into the store, then layer after layer over all sequences.
  *
- *   stream L  ->  layer L (fresh state for every sequence, chunk by chunk; the probe adds to the sums)  ->  stream L + 1
+ *   stream L -> layer L (fresh state for every sequence, chunk by chunk; the probe adds to the sums) -> stream L + 1
  *   commit:  stream L + 1 in place;  record of L in place (L is now finished);  stream L removed unless L banks it
  *
  * store.h says why a run may be killed anywhere in this. What comes out depends on the tokens only: chunks, threads and

@@ -54,8 +54,8 @@ WN_CHECKED bool wn_calibration_buffers_init(struct wn_calibration_buffers *b, co
 /* ---- the sums ---- */
 
 /*
- * Adds what the probe shows to the sums of its layer: all in f64, token by token in the order of the corpus, on the thread
- * that runs the job, so no sum depends on threads or chunks.
+ * Adds what the probe shows to the sums of its layer: all in f64, token by token in the order of the corpus, on the
+ * thread that runs the job, so no sum depends on threads or chunks.
  */
 struct wn_records {
     struct wn_saliency *sums; /* borrowed */

@@ -4,8 +4,8 @@
  *   count += 1;  gate += g;  norm += n;  saliency += g n;  sq += (g n)^2;  max = max(max, n)      per source and expert
  *   act_mag[channel] += |z[channel]|                                                              per layer
  *
- * g is the routing weight as it multiplies the output (renormalised and scaled), n = sqrt(sum of y_i^2) the length of the
- * expert's output before that, z what the experts read.
+ * g is the routing weight as it multiplies the output (renormalised and scaled), n = sqrt(sum of y_i^2) the length of
+ * the expert's output before that, z what the experts read.
  */
 #include "jobs/calibrate_parts.h"
 

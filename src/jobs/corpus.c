@@ -1,12 +1,13 @@
 /*
  * From the corpus file to tagged sequences: lines, what a line says, cutting and interleaving. See corpus.h.
  *
- * The file is read line by line, so that only the ids (four bytes a token, six where lines bring tokens) stay in memory.
+ * The file is read line by line, so that only the ids (four bytes a token, six where lines bring tokens) stay in
+ * memory.
  */
 #include "jobs/corpus.h"
 #include "base/alloc.h"
 #include "base/bytes.h"
-#include "base/checked.h"
+#include "jobs/lines.h"
 #include "sys/file.h"
 
 #include <inttypes.h>
@@ -14,71 +15,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define READ_BYTES   ((size_t)1 << 20)
-#define LINE_LIMIT   ((size_t)1 << 30)
 #define TEXT_LIMIT   ((uint64_t)1 << 32)
 #define SEQUENCE_MAX ((uint32_t)1 << 24)
-
-/* ---- lines ---- */
-
-struct lines {
-    struct wn_file file;
-    uint64_t at; /* of the next read */
-    struct wn_buf held;
-    size_t start;    /* of the next line in `held` */
-    uint64_t number; /* of the line last given, from 1 */
-};
-
-static bool lines_fill(struct lines *l, struct wn_err *err)
-{
-    size_t n = (size_t)wn_min_u64(READ_BYTES, l->file.bytes - l->at);
-
-    if (l->start > 0) {
-        memmove(l->held.at, l->held.at + l->start, l->held.n - l->start);
-        l->held.n -= l->start;
-        l->start = 0;
-    }
-    if (l->held.n > LINE_LIMIT)
-        return wn_fail(err, WN_ERR_FORMAT, "line %" PRIu64 ": longer than %zu bytes", l->number + 1, LINE_LIMIT);
-    if (!wn_buf_reserve(&l->held, n, err) || !wn_file_read(&l->file, l->at, l->held.at + l->held.n, n, err))
-        return false;
-    l->held.n += n;
-    l->at += n;
-    return true;
-}
-
-/* The next line without its newline, borrowed until the next call; line->at NULL at the end of the file. */
-static bool lines_next(struct lines *l, struct wn_bytes *line, struct wn_err *err)
-{
-    size_t seen = 0; /* bytes of this line known to hold no newline */
-
-    for (;;) {
-        const char *from = l->held.at + l->start;
-        size_t have = l->held.n - l->start;
-        const char *end = have > seen ? memchr(from + seen, '\n', have - seen) : NULL;
-
-        if (end || (l->at == l->file.bytes && have > 0)) {
-            size_t n = end ? (size_t)(end - from) : have;
-
-            *line = (struct wn_bytes){from, n};
-            l->start += n + (end != NULL);
-            l->number++;
-            return true;
-        }
-        if (l->at == l->file.bytes) {
-            *line = (struct wn_bytes){NULL, 0};
-            return true;
-        }
-        seen = have;
-        if (!lines_fill(l, err))
-            return false;
-    }
-}
 
 static bool is_blank(struct wn_bytes line)
 {
     for (size_t i = 0; i < line.n; i++)
-        if (!strchr(" \t\r", line.at[i]))
+        if (line.at[i] != ' ' && line.at[i] != '\t' && line.at[i] != '\r')
             return false;
     return true;
 }
@@ -253,12 +196,12 @@ static bool add_line(struct reader *r, struct wn_bytes line, struct wn_err *err)
     return ok;
 }
 
-static bool read_lines(struct reader *r, struct lines *l, struct wn_err *err)
+static bool read_lines(struct reader *r, struct wn_lines *l, struct wn_err *err)
 {
     struct wn_bytes line;
 
     for (;;) {
-        if (!lines_next(l, &line, err))
+        if (!wn_lines_next(l, &line, err))
             return wn_fail_in(err, "'%s'", r->o->path);
         if (!line.at)
             return true;
@@ -277,7 +220,7 @@ static bool name_ends(const char *path, const char *end)
 }
 
 /* JSONL by its name, or because the first line that is not blank is an object with a "source". */
-static bool is_jsonl(struct lines *l, bool *jsonl, struct wn_err *err)
+static bool is_jsonl(struct wn_lines *l, bool *jsonl, struct wn_err *err)
 {
     struct wn_bytes line = {NULL, 0};
     json_t *object;
@@ -286,14 +229,13 @@ static bool is_jsonl(struct lines *l, bool *jsonl, struct wn_err *err)
     if (name_ends(l->file.path, ".jsonl"))
         return true;
     do
-        if (!lines_next(l, &line, err))
+        if (!wn_lines_next(l, &line, err))
             return false;
     while (line.at && is_blank(line));
     object = line.at ? json_loadb(line.at, line.n, JSON_ALLOW_NUL, NULL) : NULL;
     *jsonl = object && json_object_get(object, "source");
     json_decref(object);
-    /* from the start again */
-    l->at = l->number = l->held.n = l->start = 0;
+    wn_lines_rewind(l);
     return true;
 }
 
@@ -315,14 +257,13 @@ static bool read_plain(struct reader *r, struct wn_err *err)
 
 static bool read_file(struct reader *r, struct wn_err *err)
 {
-    struct lines l = {0};
+    struct wn_lines l;
     bool jsonl, ok;
 
-    if (!wn_file_open(&l.file, r->o->path, err))
+    if (!wn_lines_open(&l, r->o->path, err))
         return false;
     ok = is_jsonl(&l, &jsonl, err) && (jsonl ? read_lines(r, &l, err) : read_plain(r, err));
-    wn_buf_release(&l.held);
-    wn_file_close(&l.file);
+    wn_lines_close(&l);
     return ok;
 }
 

@@ -2,8 +2,8 @@
  * A calibration corpus as tagged token sequences (docs/formats/corpus.md).
  *
  * Texts of one source are encoded one by one, their ids joined in file order and cut into sequences of equal length.
- * Lines that bring their own tokens are sequences as they are. Sequences of all sources are then interleaved by share, so
- * that any prefix has the mix of the whole.
+ * Lines that bring their own tokens are sequences as they are. Sequences of all sources are then interleaved by share,
+ * so that any prefix has the mix of the whole.
  */
 #ifndef WN_JOBS_CORPUS_H
 #define WN_JOBS_CORPUS_H
@@ -52,8 +52,8 @@ struct wn_corpus_options {
 
 /*
  * Reads the whole corpus. *c is the caller's to release, and stays empty on failure. Refused, with the line's number:
- * what is not JSON, a missing or empty label, ids outside the vocabulary, text beside tokens; and a source that comes to
- * no sequence at all, since its experts would be pruned away unseen.
+ * what is not JSON, a missing or empty label, ids outside the vocabulary, text beside tokens; and a source that comes
+ * to no sequence at all, since its experts would be pruned away unseen.
  */
 WN_CHECKED bool wn_corpus_read(struct wn_corpus *c, const struct wn_corpus_options *o, struct wn_err *err);
 void wn_corpus_release(struct wn_corpus *c);

@@ -1,6 +1,6 @@
 /*
- * exp and log in f64 that give the same bits with every compiler, C library and processor: libm's differ in the last place.
- * Only +, -, *, / and bits; errors stay below 2 units in the last place over the ranges given.
+ * exp and log in f64 that give the same bits with every compiler, C library and processor: libm's differ in the last
+ * place. Only +, -, *, / and bits; errors stay below 2 units in the last place over the ranges given.
  */
 #ifndef WN_JOBS_EXACT_MATH_H
 #define WN_JOBS_EXACT_MATH_H
@@ -25,8 +25,8 @@ static inline uint64_t wn_f64_bits(double x)
 }
 
 /*
- * e^x for x in -708 .. 709 (outside, the nearer end's value). x = k ln 2 + r with |r| <= ln 2 / 2; e^r by Taylor to r^13
- * (the next term is 4e-18); 2^k goes into the exponent bits. No branch, so that loops over it can be vectorised.
+ * e^x for x in -708 .. 709 (outside, the nearer end's value). x = k ln 2 + r with |r| <= ln 2 / 2; e^r by Taylor to
+ * r^13 (the next term is 4e-18); 2^k goes into the exponent bits. No branch, so that loops over it can be vectorised.
  */
 static inline double wn_exact_exp(double x)
 {
@@ -56,8 +56,8 @@ static inline double wn_exact_exp(double x)
 }
 
 /*
- * ln x for normal x > 0. x = 2^k m with m in sqrt(1/2) .. sqrt(2); ln m = 2 (s + s^3/3 + s^5/5 ...), s = (m-1)/(m+1), to
- * s^21 (|s| <= 0.172: the next term is 1e-19).
+ * ln x for normal x > 0. x = 2^k m with m in sqrt(1/2) .. sqrt(2); ln m = 2 (s + s^3/3 + s^5/5 ...), s = (m-1)/(m+1),
+ * to s^21 (|s| <= 0.172: the next term is 1e-19).
  */
 static inline double wn_exact_log(double x)
 {

@@ -6,10 +6,10 @@
  *     stream-LLL     the running stream as it enters layer LLL, f32 [token][hidden]; complete when it has its name
  *     layer-LLL      the record of a finished layer
  *
- * A layer is finished when its record is there: it is put in place (whole, durable) only after the stream that leaves the
- * layer. So whenever a run is killed, the next one goes on behind the last record and nothing is computed twice. A stream
- * that a layer banks (AttnRes) is that layer's bank for all later ones, so it is kept, and no bank is written twice;
- * the others go as soon as the next one and the record are in place.
+ * A layer is finished when its record is there: it is put in place (whole, durable) only after the stream that leaves
+ * the layer. So whenever a run is killed, the next one goes on behind the last record and nothing is computed twice. A
+ * stream that a layer banks (AttnRes) is that layer's bank for all later ones, so it is kept, and no bank is written
+ * twice; the others go as soon as the next one and the record are in place.
  *
  * One thread at a time.
  */

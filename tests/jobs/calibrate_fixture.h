@@ -1,5 +1,6 @@
 /*
- * What the calibration tests share: the golden corpus as JSONL, small corpora of random tokens, and one run from nothing.
+ * What the calibration tests share: the golden corpus as JSONL, small corpora of random tokens, and one run from
+ * nothing.
  */
 #ifndef CALIBRATE_FIXTURE_H
 #define CALIBRATE_FIXTURE_H
@@ -24,7 +25,7 @@
 /* The golden calibration tokens, a source for each token, as a JSONL file in a new folder. */
 const char *golden_corpus(void);
 
-/* `lines` sequences of `length` random ids below `vocab`, sources "a", "b", "a" ..., as a JSONL file in a new folder. */
+/* `lines` sequences of `length` random ids below `vocab`, sources "a", "b", "a" ..., as JSONL in a new folder. */
 const char *random_corpus(unsigned lines, unsigned length, unsigned vocab, uint64_t seed);
 
 struct calibration {

@@ -1,6 +1,6 @@
 /*
- * The memory that a calibration announces is what it takes: measured from outside, on child processes that do nothing else.
- * Sanitizers bring memory of their own, so these tests only run without them.
+ * The memory that a calibration announces is what it takes: measured from outside, on child processes that do nothing
+ * else. Sanitizers bring memory of their own, so these tests only run without them.
  */
 #include "calibrate_fixture.h"
 

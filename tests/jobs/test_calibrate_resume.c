@@ -1,6 +1,6 @@
 /*
- * A calibration that is killed, stopped, or meets a full disk goes on behind the last finished layer and ends with the same
- * archive. Runs that die do so in a child process, by a real SIGKILL.
+ * A calibration that is killed, stopped, or meets a full disk goes on behind the last finished layer and ends with the
+ * same archive. Runs that die do so in a child process, by a real SIGKILL.
  */
 #include "calibrate_fixture.h"
 
@@ -119,8 +119,9 @@ static bool has_record(const struct calibration *c, int layer)
 }
 
 /*
- * Three kills in each layer: in its middle; with the leaving stream in place but not the record; with the record in place.
- * Calls are counted from the run's start, so a run that did a finished layer again would not get as far as is checked.
+ * Three kills in each layer: in its middle; with the leaving stream in place but not the record; with the record in
+ * place. Calls are counted from the run's start, so a run that did a finished layer again would not get as far as is
+ * checked.
  */
 static void a_run_killed_three_times_in_every_layer_ends_the_same(void **state)
 {

@@ -244,6 +244,16 @@ static void a_wrong_line_is_named_by_its_number(void **state)
     }
 }
 
+static void a_line_with_a_nul_is_not_an_empty_one(void **state)
+{
+    struct wn_corpus_options o = {.path = put("c.jsonl", "\0\n", 2), .vocab_size = 4352};
+    struct wn_corpus c;
+    struct wn_err err;
+
+    (void)state;
+    CHECK_FAILS(wn_corpus_read(&c, &o, &err), &err, "line 1: column");
+}
+
 static void a_source_too_short_for_a_sequence_is_refused(void **state)
 {
     struct wn_corpus c;
@@ -348,6 +358,7 @@ int main(void)
         cmocka_unit_test(any_prefix_has_the_mix_of_the_whole),
         cmocka_unit_test(plain_text_is_one_source),
         cmocka_unit_test(a_wrong_line_is_named_by_its_number),
+        cmocka_unit_test(a_line_with_a_nul_is_not_an_empty_one),
         cmocka_unit_test(a_source_too_short_for_a_sequence_is_refused),
         cmocka_unit_test(text_without_a_vocabulary_is_refused),
         cmocka_unit_test(the_fingerprint_tells_corpora_apart),
