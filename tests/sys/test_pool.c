@@ -117,6 +117,35 @@ static void no_wake_up_is_lost_in_many_short_runs(void **state)
     }
 }
 
+struct slow {
+    atomic_uint done;
+};
+
+/* Quick in the caller, slow in the others. */
+static void piece_slow(void *arg, size_t piece, unsigned worker)
+{
+    struct slow *s = arg;
+
+    (void)piece;
+    nanosleep(&(struct timespec){0, worker == 0 ? 100000 : 3000000}, NULL);
+    atomic_fetch_add(&s->done, 1);
+}
+
+static void a_run_returns_only_when_the_slowest_piece_is_done(void **state)
+{
+    struct wn_pool *pool = wn_pool_new(3, &err);
+
+    (void)state;
+    assert_non_null(pool);
+    for (int i = 0; i < 10; i++) {
+        struct slow s = {0};
+
+        wn_pool_run(pool, piece_slow, &s, 6);
+        assert_int_equal(s.done, 6);
+    }
+    wn_pool_free(pool);
+}
+
 /* A waiting pool sleeps: half a second of nothing takes next to no processor time. */
 static void a_pool_that_waits_takes_no_processor_time(void **state)
 {
@@ -190,6 +219,7 @@ int main(void)
         cmocka_unit_test(no_threads_given_means_one_per_processor),
         cmocka_unit_test(one_thread_runs_everything_in_the_caller),
         cmocka_unit_test(no_wake_up_is_lost_in_many_short_runs),
+        cmocka_unit_test(a_run_returns_only_when_the_slowest_piece_is_done),
         cmocka_unit_test(a_pool_that_waits_takes_no_processor_time),
         cmocka_unit_test(a_pool_that_cannot_be_had_says_so),
         cmocka_unit_test(a_piece_that_runs_pieces_is_caught_by_an_assertion),
