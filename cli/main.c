@@ -5,6 +5,7 @@
 
 #include <string.h>
 #include <winnow/session.h>
+#include <winnow/version.h>
 
 static const struct command *const commands[] = {
     &cmd_inspect, &cmd_tokenize, &cmd_calibrate, &cmd_plan,   &cmd_prune,

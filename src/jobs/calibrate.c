@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <winnow/version.h>
 
 #define FACTS 5
 
@@ -190,9 +191,11 @@ static bool init_sums(struct run *r, struct wn_err *err)
     wn_source_fingerprint(wn_model_source(r->c.model), r->sums.model_fingerprint);
     if (c->given)
         snprintf(r->sums.settings, sizeof r->sums.settings,
-                 "sequences of the corpus' own, the longest of %" PRIu32 " tokens", c->longest);
+                 "winnow " WINNOW_VERSION ", sequences of the corpus' own, the longest of %" PRIu32 " tokens",
+                 c->longest);
     else
-        snprintf(r->sums.settings, sizeof r->sums.settings, "sequences of %" PRIu32 " tokens", c->longest);
+        snprintf(r->sums.settings, sizeof r->sums.settings,
+                 "winnow " WINNOW_VERSION ", sequences of %" PRIu32 " tokens", c->longest);
     memcpy(r->sums.corpus_fingerprint, r->c.corpus_fingerprint, sizeof r->sums.corpus_fingerprint);
     return true;
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <winnow/version.h>
 
 static const struct {
     const char *folder;
@@ -143,11 +144,18 @@ static void an_include_that_climbs_is_noticed(void **state)
     assert_non_null(climbs("nowhere", "base/bytes.h"));
 }
 
+static void the_version_of_the_headers_is_the_projects(void **state)
+{
+    (void)state;
+    assert_string_equal(WINNOW_VERSION, WN_PROJECT_VERSION);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_include_climbs),
         cmocka_unit_test(an_include_that_climbs_is_noticed),
+        cmocka_unit_test(the_version_of_the_headers_is_the_projects),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <winnow/version.h>
 
 #define NEAR 1e-5
 
@@ -83,6 +84,7 @@ static void saliency_is_that_of_the_reference(void **state)
         assert_int_equal(c.result.layers_done, ref.layer_count);
         assert_int_equal(c.result.layers_resumed, 0);
         CHECK_OK(wn_saliency_read(&s[i], c.o.out, &err), &err);
+        assert_true(wn_test_contains(s[i].settings, "winnow " WINNOW_VERSION ", sequences"));
         assert_int_equal(s[i].token_count, ref.token_count);
         assert_int_equal(s[i].latent_size, ref.latent_size);
         assert_memory_equal(s[i].counts, ref.counts, n * sizeof *ref.counts);
