@@ -26,10 +26,11 @@ static const struct poptOption table[] = {
 
 static json_t *json_need(const struct wn_calibrate_need *n)
 {
-    return json_pack("{sI sI sI sI sI sI sI sI}", "sequences", (json_int_t)n->sequences, "tokens",
+    return json_pack("{sI sI sI sI sI sI sI sI sI sI}", "sequences", (json_int_t)n->sequences, "tokens",
                      (json_int_t)n->tokens, "sources", (json_int_t)n->sources, "activation_bytes",
                      (json_int_t)n->activations, "layer_bytes", (json_int_t)n->layer, "scratch_bytes",
-                     (json_int_t)n->scratch, "record_bytes", (json_int_t)n->records, "peak_bytes", (json_int_t)n->peak);
+                     (json_int_t)n->scratch, "record_bytes", (json_int_t)n->records, "base_bytes", (json_int_t)n->base,
+                     "peak_bytes", (json_int_t)n->peak, "chunk_tokens", (json_int_t)n->chunk);
 }
 
 static void tell_need(const struct wn_calibrate_need *n)

@@ -18,24 +18,28 @@ static const struct poptOption table[] = {
 static int report(const char *out, bool ok, const struct wn_verify_result *r, const struct wn_err *err)
 {
     char tensors[40], experts[40], bytes[32];
+    const char *t = text_count(r->tensors, tensors, sizeof tensors),
+               *e = text_count(r->experts, experts, sizeof experts);
 
     talk_end_line();
     if (common.json) {
-        int code =
-            print_json(json_pack("{ss sb ss sI sI sI sb}", "out", out, "ok", ok, "difference", ok ? "" : err->msg,
-                                 "tensors", (json_int_t)r->tensors, "experts", (json_int_t)r->experts, "bytes",
-                                 (json_int_t)r->bytes, "identical_files", r->identical_files));
+        int code = print_json(json_pack("{ss sb ss sI sI sI sb sb}", "out", out, "ok", ok, "difference",
+                                        ok ? "" : err->msg, "tensors", (json_int_t)r->tensors, "experts",
+                                        (json_int_t)r->experts, "bytes", (json_int_t)r->bytes, "identical_files",
+                                        r->identical_files, "parts_bound", r->parts_bound));
 
         return ok ? code : EXIT_FAILED;
     }
     if (!ok)
         return talk_failed(err);
-    printf("%s: %s: %s tensors, %s experts, %s compared\n", out, o.source ? "verified" : "consistent by itself",
-           text_count(r->tensors, tensors, sizeof tensors), text_count(r->experts, experts, sizeof experts),
-           text_size(r->bytes, bytes, sizeof bytes));
-    if (!o.source)
-        printf("without --source only shapes, counts and names were checked, not the bytes\n");
-    else if (r->identical_files)
+    if (o.source)
+        printf("%s: verified: %s tensors, %s experts, %s compared\n", out, t, e,
+               text_size(r->bytes, bytes, sizeof bytes));
+    else
+        printf("%s: sound by itself (%s of %s tensors and %s experts); whether its bytes are the source's takes "
+               "--source\n",
+               out, r->parts_bound ? "names, shapes and counts" : "headers and counts", t, e);
+    if (r->identical_files)
         printf("every file is byte for byte its source\n");
     return finish_output();
 }

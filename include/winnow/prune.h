@@ -37,11 +37,15 @@ WN_API WN_CHECKED bool wn_prune(const struct wn_prune_options *o, const struct w
 struct wn_verify_result {
     uint64_t tensors, experts, bytes; /* compared */
     bool identical_files;             /* the identity plan and every file byte-equal */
+    bool parts_bound; /* without a source: every part is there with its shape; false: headers and counts only */
 };
 
 /*
  * Proves out against source and plan (NULL: identity): every surviving byte, router order, bias, config keys. The first
  * difference is WN_ERR_DIFFERENT with layer, old and new expert, matrix and offset in the sentence.
+ *
+ * source NULL: only whether out is sound by itself, of no byte (r->bytes 0) whether it is the source's. What is not is
+ * WN_ERR_FORMAT.
  */
 WN_API WN_CHECKED bool wn_verify(const char *out, const char *source, const struct wn_plan *plan,
                                  const struct wn_job *job, struct wn_verify_result *r, struct wn_err *err);

@@ -12,6 +12,7 @@
 #include "formats/sink.h"
 #include "jobs/prune_folder.h"
 #include "jobs/prune_meta.h"
+#include "jobs/talk.h"
 #include "sys/clock.h"
 
 #include <inttypes.h>
@@ -37,12 +38,8 @@ struct prune {
 
 static bool tell(struct prune *p, struct wn_err *err)
 {
-    struct wn_progress progress = {"copying", p->done, p->total, "bytes"};
-
     p->told = p->done;
-    if (!p->job || !p->job->progress || p->job->progress(p->job->arg, &progress))
-        return true;
-    return wn_fail(err, WN_ERR_CANCELED, "canceled after %" PRIu64 " of %" PRIu64 " bytes", p->done, p->total);
+    return wn_job_progress(p->job, "copying", p->done, p->total, "bytes", err);
 }
 
 /* wn_keep_range_fn */

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/checked.h"
+#include "jobs/talk.h"
 #include "jobs/verify_parts.h"
 
 #include <inttypes.h>
@@ -28,12 +29,8 @@ struct verify {
 
 static bool tell(struct verify *v, struct wn_err *err)
 {
-    struct wn_progress progress = {"verifying", v->done, v->total, "bytes"};
-
     v->told = v->done;
-    if (!v->job || !v->job->progress || v->job->progress(v->job->arg, &progress))
-        return true;
-    return wn_fail(err, WN_ERR_CANCELED, "canceled after %" PRIu64 " of %" PRIu64 " bytes", v->done, v->total);
+    return wn_job_progress(v->job, "verifying", v->done, v->total, "bytes", err);
 }
 
 /* Says where: byte `at` of the range, which differs. */

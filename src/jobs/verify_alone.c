@@ -1,19 +1,14 @@
 /*
  * What can be said of an output without its source: that it is a sound model. Whether its bytes are the source's cannot
- * be, since no hashes are stored in it, and verify says so.
+ * be, since no hashes are stored in it, and the result says so: no bytes were compared.
  */
 #include "jobs/prune_meta.h"
+#include "jobs/talk.h"
 #include "jobs/verify_parts.h"
 #include "model/weights.h"
 
 #include <inttypes.h>
 #include <string.h>
-
-static void note(const struct wn_job *job, const char *line)
-{
-    if (job && job->note)
-        job->note(job->arg, line);
-}
 
 /* Every layer's count in the config is the one its tensors have. */
 static bool check_counts(const struct wn_keep *k, const struct wn_config *c, struct wn_err *err)
@@ -57,11 +52,7 @@ static bool check_parts(const struct wn_model *m, const struct wn_job *job, stru
         return false;
     wn_ends_release(&ends);
     for (uint32_t l = 0; l < c->layer_count; l++) {
-        struct wn_progress progress = {"checking", l, c->layer_count, "layers"};
-
-        if (job && job->progress && !job->progress(job->arg, &progress))
-            return wn_fail(err, WN_ERR_CANCELED, "canceled at layer %" PRIu32 " of %" PRIu32, l, c->layer_count);
-        if (!wn_layer_bind(m, l, &layer, err))
+        if (!wn_job_progress(job, "checking", l, c->layer_count, "layers", err) || !wn_layer_bind(m, l, &layer, err))
             return false;
         wn_layer_release(&layer);
     }
@@ -86,31 +77,24 @@ static bool is_ours(const char *architecture)
 }
 
 static bool check(const char *path, const struct wn_source *s, const struct wn_keep *k, const struct wn_job *job,
-                  struct wn_err *err)
+                  struct wn_verify_result *r, struct wn_err *err)
 {
     struct wn_inspection in;
-    bool known;
 
     if (wn_source_gguf(s) && k->layer_count && !wn_prune_kv_agrees(k, err))
         return false;
     if (!wn_inspect(path, &in, err))
         return false;
-    known = in.known || is_ours(in.architecture);
+    r->parts_bound = in.known || is_ours(in.architecture);
     wn_inspection_release(&in);
-    if (known && !check_known(path, k, job, err))
-        return false;
-    note(job, known ? "only the structure was checked: every part is there with its shape, counts and special ids agree"
-                    : "only the structure was checked, and of an architecture that winnow does not know: headers, and "
-                      "that all experts agree in number");
-    note(job, "whether the weights are those of a source can only be told with the source: no hashes are stored");
-    return true;
+    return !r->parts_bound || check_known(path, k, job, err);
 }
 
 bool wn_verify_alone(const char *path, const struct wn_job *job, struct wn_verify_result *r, struct wn_err *err)
 {
     struct wn_source *s = wn_source_open(path, err);
     struct wn_keep keep = {0};
-    bool ok = s && wn_keep_init(&keep, s, NULL, err) && check(path, s, &keep, job, err);
+    bool ok = s && wn_keep_init(&keep, s, NULL, err) && check(path, s, &keep, job, r, err);
 
     if (ok) {
         r->tensors = wn_source_tensor_count(s);
