@@ -9,6 +9,7 @@
 #include <popt.h>
 #include <stdio.h>
 #include <winnow/job.h>
+#include <winnow/model.h>
 #include <winnow/pool.h>
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
@@ -81,6 +82,10 @@ int finish_output(void);
  * until the program ends.
  */
 const char *model_path(const char *arg);
+/* Says what a person should know about an open model (wn_model_warning), if anything. */
+void tell_warning(const struct wn_model *m);
+/* The same of a path that need not be a model that winnow computes. */
+void tell_warning_of(const char *path);
 /* A pool by --threads; NULL and *err on failure. */
 struct wn_pool *make_pool(struct wn_err *err);
 

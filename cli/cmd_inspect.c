@@ -174,6 +174,8 @@ static int run(const struct command *self, int argc, const char **argv)
     path = model_path(args[0]);
     if (!wn_inspect(path, &in, &err))
         return talk_failed(&err);
+    if (in.known)
+        tell_warning_of(path);
     if (common.json) {
         code = print_json(to_json(path, &in));
     } else {

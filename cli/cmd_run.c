@@ -160,6 +160,7 @@ static bool prepare(struct generation *g, struct wn_session_options *s, struct w
     free(text);
     if (!ok)
         return false;
+    tell_warning(g->model);
     if (g->prompt_count == 0)
         return wn_fail(err, WN_ERR_ARG, "the prompt is empty: there is nothing to go on from");
     need = g->prompt_count + (size_t)o.tokens;

@@ -50,6 +50,7 @@ int cut(const struct command *self, const char *source, const struct wn_plan *pl
     } else if (o->joined) {
         p.layout = WN_LAYOUT_JOINED;
     }
+    tell_warning_of(source);
     if (!wn_prune(&p, &job, &r, &err))
         return talk_failed(&err);
     talk_end_line();

@@ -29,6 +29,24 @@ const char *model_path(const char *arg)
     return arg;
 }
 
+void tell_warning(const struct wn_model *m)
+{
+    const char *warning = wn_model_warning(m);
+
+    if (warning)
+        talk("note: %s", warning);
+}
+
+void tell_warning_of(const char *path)
+{
+    struct wn_err err;
+    struct wn_model *m = wn_model_open(path, &err);
+
+    if (m)
+        tell_warning(m);
+    wn_model_close(m);
+}
+
 struct wn_pool *make_pool(struct wn_err *err)
 {
     return wn_pool_new((unsigned)common.threads, err);
