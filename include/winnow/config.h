@@ -19,8 +19,8 @@ struct wn_layer_config {
 struct wn_config {
     char architecture[32]; /* "kimi-k3", "kimi-linear" */
     uint32_t layer_count, hidden_size, vocab_size, context_length;
-    float rms_norm_eps;     /* everywhere but in MLA's two inner norms */
-    float mla_norm_eps;     /* q_a and kv_a norms: 1e-6, as the vendor's code has it */
+    float rms_norm_eps; /* everywhere but in MLA's two inner norms */
+    float mla_norm_eps; /* q_a and kv_a norms: 1e-6, as the vendor's code has it */
 
     /* KDA */
     uint32_t kda_heads, kda_head_dim, conv_taps;

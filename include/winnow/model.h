@@ -44,8 +44,8 @@ struct wn_inspection {
     char container[16]; /* "gguf", "safetensors" */
     char architecture[64];
     char fingerprint[17];
-    bool known; /* config, per-token and memory fields below are filled */
-    char why_unknown[256]; /* otherwise: one sentence */
+    bool known;                     /* config, per-token and memory fields below are filled */
+    char why_unknown[256];          /* otherwise: one sentence */
     const struct wn_config *config; /* NULL when not known; owned by the inspection */
     uint64_t files, tensors, file_bytes, tensor_bytes, header_bytes;
     uint64_t class_bytes[WN_CLASS_COUNT], class_tensors[WN_CLASS_COUNT];

@@ -38,23 +38,23 @@ struct wn_ctx {
     const struct wn_config *config;
     const struct wn_kernels *kernels;
     struct wn_pool *pool;
-    struct wn_arena *arena;  /* scratch of the calling thread */
-    float *worker_scratch;   /* [threads][worker_floats] */
+    struct wn_arena *arena; /* scratch of the calling thread */
+    float *worker_scratch;  /* [threads][worker_floats] */
     size_t worker_floats;
     const struct wn_probe *probe; /* NULL ordinarily */
 };
 
 /* State of one layer of one sequence. Zeroed at the start of a sequence. */
 struct wn_layer_state {
-    float *kda;    /* [heads][k_dim][v_dim] or NULL */
+    float *kda;                      /* [heads][k_dim][v_dim] or NULL */
     float *tail_q, *tail_k, *tail_v; /* [heads][taps-1][dim], oldest first: a head's channels lie together */
-    float *cache;  /* MLA: [context][kv_lora + rope]: latent after its norm, then k_rot; or NULL */
+    float *cache;                    /* MLA: [context][kv_lora + rope]: latent after its norm, then k_rot; or NULL */
 };
 
 /* The residual stream of a call's tokens. */
 struct wn_stream {
-    float *p;          /* [tokens][hidden], the running stream; NULL-content just after banking is handled inside */
-    float *banks;      /* [bank][tokens][hidden], oldest first; room for wn_bank_count(config) */
+    float *p;           /* [tokens][hidden], the running stream; NULL-content just after banking is handled inside */
+    float *banks;       /* [bank][tokens][hidden], oldest first; room for wn_bank_count(config) */
     size_t bank_stride; /* floats from one bank to the next, >= tokens * hidden */
     uint32_t bank_count;
     size_t tokens;

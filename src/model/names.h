@@ -62,7 +62,7 @@ enum wn_name_rule {
     WN_RULE_PRODUCT, /* GGUF holds the f32 product of HF's two vectors */
     WN_RULE_DECAY,   /* HF: A_log, zero-padded beyond the heads; GGUF: -exp(A_log), one per head */
     WN_RULE_SPLIT,   /* HF: kv_b, per head the rows of k then of v; GGUF: k_b turned, and v_b */
-    WN_RULE_EXPERTS /* HF: codes and scales of each expert ('*' is its number); GGUF: one slab after another */
+    WN_RULE_EXPERTS  /* HF: codes and scales of each expert ('*' is its number); GGUF: one slab after another */
 };
 
 struct wn_name_row {

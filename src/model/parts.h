@@ -17,11 +17,11 @@ enum wn_expert_axis {
 
 struct wn_part {
     enum wn_class class;
-    int32_t layer;       /* -1: outside the layers */
+    int32_t layer; /* -1: outside the layers */
     enum wn_expert_axis axis;
-    uint32_t expert;     /* WN_AXIS_NAME only */
+    uint32_t expert;                 /* WN_AXIS_NAME only */
     size_t expert_at, expert_digits; /* WN_AXIS_NAME: where in the name the number stands */
-    bool router;         /* router matrix or bias */
+    bool router;                     /* router matrix or bias */
 };
 
 /*

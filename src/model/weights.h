@@ -14,7 +14,8 @@
 
 /* An expert is a type and three matrices; types may differ between experts and between the three. */
 struct wn_expert {
-    struct wn_matrix gate, up, down; /* [moe_intermediate][in], the same, [in][moe_intermediate]; in = latent or hidden */
+    struct wn_matrix gate, up,
+        down; /* [moe_intermediate][in], the same, [in][moe_intermediate]; in = latent or hidden */
 };
 
 struct wn_ffn {
@@ -22,51 +23,51 @@ struct wn_ffn {
 };
 
 struct wn_kda_weights {
-    struct wn_matrix q, k, v;      /* [heads*dim][hidden] */
+    struct wn_matrix q, k, v;        /* [heads*dim][hidden] */
     float *conv_q, *conv_k, *conv_v; /* [heads*dim][taps] */
-    float *a;                      /* [heads]: exp(A_log) > 0 */
-    float *dt_bias;                /* [heads*dim] */
-    struct wn_matrix f_a, f_b;     /* [rank][hidden], [heads*dim][rank] */
-    struct wn_matrix beta;         /* [heads][hidden] */
-    struct wn_matrix g;            /* full rank: [heads*dim][hidden]; low rank: rows 0 */
-    struct wn_matrix g_a, g_b;     /* low rank: [rank][hidden], [heads*dim][rank]; otherwise rows 0 */
-    float *o_norm;                 /* [dim] */
-    struct wn_matrix out;          /* [hidden][heads*dim] */
+    float *a;                        /* [heads]: exp(A_log) > 0 */
+    float *dt_bias;                  /* [heads*dim] */
+    struct wn_matrix f_a, f_b;       /* [rank][hidden], [heads*dim][rank] */
+    struct wn_matrix beta;           /* [heads][hidden] */
+    struct wn_matrix g;              /* full rank: [heads*dim][hidden]; low rank: rows 0 */
+    struct wn_matrix g_a, g_b;       /* low rank: [rank][hidden], [heads*dim][rank]; otherwise rows 0 */
+    float *o_norm;                   /* [dim] */
+    struct wn_matrix out;            /* [hidden][heads*dim] */
 };
 
 struct wn_mla_weights {
-    struct wn_matrix q;         /* no q-LoRA: [heads*(nope+rope)][hidden]; otherwise rows 0 */
-    struct wn_matrix q_a, q_b;  /* [q_lora][hidden], [heads*(nope+rope)][q_lora] */
-    float *q_a_norm;            /* [q_lora] or NULL */
-    struct wn_matrix kv_a;      /* [kv_lora+rope][hidden] */
-    float *kv_a_norm;           /* [kv_lora] */
-    struct wn_matrix *k_b;      /* [heads] matrices [kv_lora][nope]: k_b[h] . q_nope gives the query against the latent */
-    struct wn_matrix *v_b;      /* [heads] matrices [v_dim][kv_lora] */
-    struct wn_matrix g;         /* [heads*v_dim][hidden]; rows 0 without output gate */
-    struct wn_matrix out;       /* [hidden][heads*v_dim] */
+    struct wn_matrix q;        /* no q-LoRA: [heads*(nope+rope)][hidden]; otherwise rows 0 */
+    struct wn_matrix q_a, q_b; /* [q_lora][hidden], [heads*(nope+rope)][q_lora] */
+    float *q_a_norm;           /* [q_lora] or NULL */
+    struct wn_matrix kv_a;     /* [kv_lora+rope][hidden] */
+    float *kv_a_norm;          /* [kv_lora] */
+    struct wn_matrix *k_b; /* [heads] matrices [kv_lora][nope]: k_b[h] . q_nope gives the query against the latent */
+    struct wn_matrix *v_b; /* [heads] matrices [v_dim][kv_lora] */
+    struct wn_matrix g;    /* [heads*v_dim][hidden]; rows 0 without output gate */
+    struct wn_matrix out;  /* [hidden][heads*v_dim] */
 };
 
 struct wn_moe_weights {
-    struct wn_matrix router;    /* [experts][hidden] */
-    float *router_bias;         /* [experts]: chooses only, never weighs */
+    struct wn_matrix router;                 /* [experts][hidden] */
+    float *router_bias;                      /* [experts]: chooses only, never weighs */
     struct wn_matrix latent_down, latent_up; /* [latent][hidden], [hidden][latent]; rows 0 without latent */
-    float *latent_norm;         /* [latent] or NULL */
-    struct wn_expert *experts;  /* [expert_count] */
+    float *latent_norm;                      /* [latent] or NULL */
+    struct wn_expert *experts;               /* [expert_count] */
     uint32_t expert_count;
-    struct wn_ffn shared;       /* rows 0 without shared experts */
+    struct wn_ffn shared; /* rows 0 without shared experts */
 };
 
 struct wn_layer {
     uint32_t index;
     enum wn_attention attention;
     bool moe;
-    float *attn_norm, *ffn_norm;               /* [hidden] */
-    float *attn_res_score, *ffn_res_score;     /* [hidden] or NULL; layer 0's attn_res_score is never used */
+    float *attn_norm, *ffn_norm;           /* [hidden] */
+    float *attn_res_score, *ffn_res_score; /* [hidden] or NULL; layer 0's attn_res_score is never used */
     struct wn_kda_weights kda;
     struct wn_mla_weights mla;
     struct wn_ffn dense;
     struct wn_moe_weights mlp;
-    void *owned;                               /* the memory behind every owned pointer above; wn_layer_release */
+    void *owned; /* the memory behind every owned pointer above; wn_layer_release */
 };
 
 /* Embeddings, final norm and head. */

@@ -14,8 +14,8 @@
 static const struct {
     const char *folder;
     int floor;
-} floors[] = {{"base", 0},    {"tensor", 1}, {"sys", 1},   {"quant", 2},  {"formats", 3}, {"kernels", 3}, {"text", 3},
-              {"model", 4},   {"graph", 5},  {"engine", 6}, {"jobs", 7},   {"serve", 7}};
+} floors[] = {{"base", 0}, {"tensor", 1}, {"sys", 1},   {"quant", 2},  {"formats", 3}, {"kernels", 3},
+              {"text", 3}, {"model", 4},  {"graph", 5}, {"engine", 6}, {"jobs", 7},    {"serve", 7}};
 
 static int floor_of(const char *folder, size_t n)
 {
