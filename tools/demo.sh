@@ -2,10 +2,11 @@
 # The whole road on the bundled k3-mini: calibrate on text of four domains, plan with two sets of weights at two sizes, prune,
 # verify, and say what each cut cost: bytes, saliency kept, held-out perplexity, and a continuation.
 #
-# WINNOW names the command, WINNOW_DATA the data folder (both set by `make demo`). OUT keeps the results in a folder.
+# WINNOW names the command, WINNOW_DATA the data folder (both set by `make demo`). OUT keeps the results in a folder. TOKENS and WINDOWS
+# are how much is calibrated on and how much of each domain is scored; 0 is all there is, which takes a few minutes more.
 set -eu
 
-: "${WINNOW:=winnow}" "${WINNOW_DATA:=data}"
+: "${WINNOW:=winnow}" "${WINNOW_DATA:=data}" "${TOKENS:=120000}" "${WINDOWS:=40}"
 export WINNOW_DATA
 corpora=$WINNOW_DATA/corpora
 domains="code en zh ja"
@@ -25,7 +26,7 @@ score() {
     texts=""
     for d in $domains; do texts="$texts --text $d=$corpora/heldout-$d.txt"; done
     # shellcheck disable=SC2086
-    w eval "$1" $texts > "$out/$2.eval"
+    w eval "$1" $texts --max-windows "$WINDOWS" --quiet > "$out/$2.eval"
     w run "$1" -p "$prompt" -n 24 --quiet > "$out/$2.text"
 }
 
@@ -35,8 +36,8 @@ start=$(date +%s)
 echo "== the model"
 w inspect k3-mini | sed -n '1,12p'
 echo
-echo "== calibrate: saliency of every expert on $(wc -c < "$corpora/calib-mixed.jsonl") bytes of text"
-w calibrate k3-mini --corpus "$corpora/calib-mixed.jsonl" -o "$out/saliency.npz" --force
+echo "== calibrate: the saliency of every expert on text of four domains"
+w calibrate k3-mini --corpus "$corpora/calib-mixed.jsonl" --max-tokens "$TOKENS" -o "$out/saliency.npz" --force
 score k3-mini whole
 
 for share in 71 36; do
@@ -55,9 +56,9 @@ done
 
 names="71-en+code 71-zh+ja 36-en+code 36-zh+ja"
 echo
-echo "== what the cuts cost (k3-mini, held-out text, windows of 512 tokens; $(($(date +%s) - start)) s)"
+echo "== what the cuts cost (k3-mini, held-out text; $(($(date +%s) - start)) s so far)"
 echo
-echo "perplexity, and its change against the whole model"
+awk 'NR > 1 { n += $4; w += $5 } END { print "perplexity over " w " windows of 512 tokens (" n " predicted), and its change against the whole model" }' "$out/whole.eval"
 printf '%-14s %12s' build bytes
 for d in $domains; do printf ' %18s' "$d"; done
 printf '\n%-14s %12s' whole "$(folder_bytes "$WINNOW_DATA/models/k3-mini")"
