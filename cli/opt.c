@@ -16,7 +16,7 @@ static int help_wanted;
 
 static const struct poptOption common_table[] = {
     {"json", '\0', POPT_ARG_NONE, &common.json, 0, "print the result as one JSON document", NULL},
-    {"threads", 't', POPT_ARG_INT, &common.threads, 0, "worker threads (default: one per processor)", "N"},
+    {"threads", 't', POPT_ARG_INT, &common.threads, 0, "worker threads (default: one per core)", "N"},
     {"quiet", 'q', POPT_ARG_NONE, &common.quiet, 0, "no progress and no notes on stderr", NULL},
     {"help", 'h', POPT_ARG_NONE, &help_wanted, 0, "show this text", NULL},
     POPT_TABLEEND};
@@ -169,7 +169,7 @@ bool opt_parse(const struct command *cmd, const struct poptOption *table, int ar
         return false;
     }
     if (common.threads < 0 || common.threads > 4096) {
-        *code = opt_wrong(cmd, "--threads %d: 1 to 4096, or 0 for one per processor", common.threads);
+        *code = opt_wrong(cmd, "--threads %d: 1 to 4096, or 0 for one per core", common.threads);
         return false;
     }
     return true;

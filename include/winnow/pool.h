@@ -11,7 +11,7 @@ struct wn_pool;
 
 typedef void wn_piece_fn(void *arg, size_t piece, unsigned worker);
 
-/* threads >= 1 workers, the caller being one of them (0: one per available processor). NULL on failure. */
+/* threads >= 1 workers, the caller being one of them (0: one per physical core that the process may use). NULL on failure. */
 WN_API WN_CHECKED struct wn_pool *wn_pool_new(unsigned threads, struct wn_err *err);
 WN_API void wn_pool_free(struct wn_pool *pool);
 WN_API unsigned wn_pool_threads(const struct wn_pool *pool);

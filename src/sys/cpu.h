@@ -20,5 +20,15 @@ unsigned wn_cpu_detect(void);
 WN_CHECKED bool wn_cpu_narrow(unsigned detected, const char *words, unsigned *cpu, struct wn_err *err);
 /* Processors that this process may run on, at least 1. */
 unsigned wn_cpu_count(void);
+/*
+ * Physical cores among those: hardware threads of one core count once, since they share the units and the caches that
+ * decoding lives on. Where the system does not tell (other than Linux): as many as processors.
+ */
+unsigned wn_cpu_core_count(void);
+/*
+ * The same from a folder that is made like /sys/devices/system/cpu, of processors 0 .. n - 1 that may_run. 0 when the
+ * folder does not tell.
+ */
+unsigned wn_cpu_cores_in(const char *folder, const bool *may_run, unsigned n);
 
 #endif

@@ -207,7 +207,7 @@ struct wn_pool *wn_pool_new(unsigned threads, struct wn_err *err)
     struct wn_pool *pool;
 
     if (threads == 0)
-        threads = wn_cpu_count();
+        threads = wn_cpu_core_count();
     if (threads > THREADS_MAX) {
         wn_fail(err, WN_ERR_ARG, "%u threads wanted, at most %u can be had", threads, THREADS_MAX);
         return NULL;
