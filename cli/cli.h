@@ -74,12 +74,18 @@ int print_json(json_t *j);
 /* Flushes stdout; EXIT_FAILED (and says so) when it could not take everything. */
 int finish_output(void);
 
+/* ---- installed files (data_dir.c) ---- */
+
+/* To be told how the program was called, before data_dir. */
+void data_dir_of_program(const char *argv0);
+/* $WINNOW_DATA, the folder that was installed with this program, or the one that it was built for. */
+const char *data_dir(void);
+
 /* ---- models (model_arg.c) ---- */
 
 /*
  * The path that a MODEL argument means: itself when it exists, else a model of that name among those installed with winnow
- * (WINNOW_DATA/models, or the data folder winnow was built for). NULL argument: the bundled k3-mini, with a note. The answer is good
- * until the program ends.
+ * (data_dir()/models). NULL argument: the bundled k3-mini, with a note. The answer is good until the program ends.
  */
 const char *model_path(const char *arg);
 /* Says what a person should know about an open model (wn_model_warning), if anything. */

@@ -56,6 +56,7 @@ int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : NULL;
 
+    data_dir_of_program(argv[0]);
     if (!name) {
         print_help(stderr);
         return EXIT_USAGE;

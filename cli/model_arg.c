@@ -3,7 +3,6 @@
  */
 #include "cli.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -12,9 +11,8 @@
 static const char *installed(const char *name)
 {
     static char path[4096];
-    const char *data = getenv("WINNOW_DATA");
 
-    snprintf(path, sizeof path, "%s/models/%s", data ? data : WINNOW_DATA_DIR, name);
+    snprintf(path, sizeof path, "%s/models/%s", data_dir(), name);
     return path;
 }
 
