@@ -103,6 +103,34 @@ static bool generate(struct generation *g, struct wn_session *s, struct wn_sampl
     return true;
 }
 
+/* What it takes, before anything of it is taken: pages of the files that stay in memory, and what the session owns. */
+static void tell_memory(const struct wn_inspection *in, const struct wn_config *c, const struct wn_session_options *so,
+                        const struct wn_pool *pool)
+{
+    char weights[32], session[32], state[32], cache[32], scratch[32];
+    struct wn_session_memory n;
+
+    wn_session_need(c, so, wn_pool_threads(pool), &n);
+    talk("memory: %s of weights, mapped; %s of the session's own (state %s, cache of %" PRIu32
+         " tokens %s, scratch %s)",
+         text_size(in->tensor_bytes - in->class_bytes[WN_CLASS_VISION], weights, sizeof weights),
+         text_size(n.state + n.cache + n.scratch, session, sizeof session), text_size(n.state, state, sizeof state),
+         so->context, text_size(n.cache, cache, sizeof cache), text_size(n.scratch, scratch, sizeof scratch));
+}
+
+/* What it takes, before it is taken. */
+static void tell_need(const struct wn_model *m, const struct wn_inspection *in, const struct wn_session_options *so,
+                      const struct wn_pool *pool)
+{
+    struct wn_session_memory need;
+    char weights[32], state[32], cache[32], scratch[32];
+
+    wn_session_need(wn_model_config(m), so, wn_pool_threads(pool), &need);
+    talk("weights %s mapped; state %s, latent cache %s for %u tokens, scratch %s",
+         text_size(in->tensor_bytes, weights, sizeof weights), text_size(need.state, state, sizeof state),
+         text_size(need.cache, cache, sizeof cache), so->context, text_size(need.scratch, scratch, sizeof scratch));
+}
+
 static int report(struct generation *g, uint64_t token_bytes, struct wn_err *err)
 {
     double in = g->prompt_seconds > 0 ? (double)g->prompt_count / g->prompt_seconds : 0;
@@ -184,12 +212,16 @@ static int run_model(const char *path, struct wn_err *err)
     struct wn_pool *pool = NULL;
     struct wn_session *s = NULL;
     struct wn_sampler *sampler = NULL;
-    bool ok = g.model && prepare(&g, &so, err) && wn_inspect(path, &in, err) && (w = wn_weights_load(g.model, err)) &&
-              (pool = make_pool(err)) && (s = wn_session_new(g.model, w, pool, &so, err)) &&
-              (sampler = wn_sampler_new(&sampling, wn_model_config(g.model)->vocab_size, err)) &&
-              generate(&g, s, sampler, err);
-    int code = ok ? report(&g, in.token_bytes, err) : talk_failed(err);
+    int code;
+    bool ok = g.model && prepare(&g, &so, err) && wn_inspect(path, &in, err) && (pool = make_pool(err));
+    int code;
 
+    if (ok)
+        tell_memory(&in, wn_model_config(g.model), &so, pool);
+    ok = ok && (w = wn_weights_load(g.model, err)) && (s = wn_session_new(g.model, w, pool, &so, err)) &&
+         (sampler = wn_sampler_new(&sampling, wn_model_config(g.model)->vocab_size, err)) &&
+         generate(&g, s, sampler, err);
+    code = ok ? report(&g, in.token_bytes, err) : talk_failed(err);
     wn_sampler_free(sampler);
     wn_session_free(s);
     wn_pool_free(pool);

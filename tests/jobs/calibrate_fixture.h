@@ -8,18 +8,6 @@
 #include "wn_test.h"
 #include <winnow/calibrate.h>
 
-/* Sanitizers bring memory of their own, which moves what a process holds by megabytes. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define WN_TEST_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#define WN_TEST_SANITIZED 1
-#endif
-#endif
-#ifndef WN_TEST_SANITIZED
-#define WN_TEST_SANITIZED 0
-#endif
-
 #define TINY "golden/text/tiny-a/hf"
 
 /* The golden calibration tokens, a source for each token, as a JSONL file in a new folder. */

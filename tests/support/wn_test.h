@@ -15,6 +15,18 @@
 
 #include <winnow/error.h>
 
+/* Sanitizers bring memory of their own, which moves what a process holds by megabytes, and time. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define WN_TEST_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#define WN_TEST_SANITIZED 1
+#endif
+#endif
+#ifndef WN_TEST_SANITIZED
+#define WN_TEST_SANITIZED 0
+#endif
+
 /*
  * Path of test data, by its name under tests/data, data/ or the shared folder (WINNOW_SHARED, or ../shared beside the
  * project): "golden/text/tiny-a/hf", "models/k3-mini". NULL when it is nowhere; the caller then skips, and the reason has been
