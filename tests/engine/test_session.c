@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "base/rng.h"
 #include "formats/source.h"
+#include "sys/clock.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -317,6 +318,31 @@ static void a_step_allocates_nothing(void **state)
     wn_session_free(s);
 }
 
+/* A session that serves requests one after the other: no allocation, no growth, and the last answer is the first. */
+static void a_thousand_requests_leave_memory_as_it_was(void **state)
+{
+    const struct fixture *f = *state;
+    struct wn_session *s = golden_session(f->l.weights, (struct how){.threads = 2, .chunk = 16});
+    unsigned requests = WN_TEST_SANITIZED ? 50 : 1000;
+    uint64_t before = 0, after;
+
+    for (unsigned request = 0; request < requests; request++) {
+        if (request == 10) { /* by now everything that is ever touched has been */
+            before = wn_resident_memory();
+            wn_alloc_fail_after(0);
+        }
+        wn_session_reset(s);
+        feed(s, f->ids + request % 50, 5);
+    }
+    wn_alloc_fail_after(-1);
+    after = wn_resident_memory();
+    assert_true(WN_TEST_SANITIZED || after <= before + 256 * 1024); /* 256 bytes a request would show */
+    wn_session_reset(s);
+    feed(s, f->ids, 5);
+    expect_cold(f, s, 5);
+    wn_session_free(s);
+}
+
 static void memory_that_is_refused_is_said_and_given_back(void **state)
 {
     const struct fixture *f = *state;
@@ -377,6 +403,7 @@ int main(void)
         cmocka_unit_test(a_session_takes_the_memory_it_announced),
         cmocka_unit_test(scratch_is_as_large_as_the_deepest_path_and_no_larger),
         cmocka_unit_test(a_step_allocates_nothing),
+        cmocka_unit_test(a_thousand_requests_leave_memory_as_it_was),
         cmocka_unit_test(memory_that_is_refused_is_said_and_given_back),
         cmocka_unit_test(loading_weights_says_when_memory_is_refused),
     };

@@ -145,6 +145,43 @@ static void a_share_is_rounded_to_the_nearest_number(void **state)
     }
 }
 
+/* No constant of the program limits how many experts a layer has. */
+static void layers_of_896_experts_and_of_one_are_planned(void **state)
+{
+    static const uint32_t counts[] = {896, 1}, keeps[] = {640, 1}, top_ks[] = {16, 1};
+    static const char *const label[] = {"text"};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        const struct wn_plan_options o = {.keep = keeps[i]};
+        const char *folder = wn_test_folder(), *path = wn_test_path(folder, "s.npz");
+        const char *out = wn_test_path(folder, "plan.json");
+        struct wn_saliency s;
+        struct wn_plan p, again;
+        struct wn_err err;
+
+        CHECK_OK(wn_saliency_init(&s, 1, &counts[i], top_ks[i], 0, 1, label, &err), &err);
+        s.source_tokens[0] = 1000;
+        for (uint32_t e = 0; e < counts[i]; e++) {
+            s.source_saliency[e] = 1 + e;
+            s.source_counts[e] = top_ks[i];
+        }
+        wn_saliency_add_up(&s);
+        CHECK_OK(wn_saliency_write(&s, path, false, &err), &err);
+        wn_saliency_release(&s);
+        make(path, &o, &p, NULL);
+        assert_int_equal(p.num_experts, counts[i]);
+        assert_int_equal(p.layers[0].keep_count, keeps[i]);
+        for (uint32_t e = 0; e < keeps[i]; e++)
+            assert_int_equal(p.layers[0].keep[e], counts[i] - keeps[i] + e);
+        CHECK_OK(wn_plan_write(&p, out, false, &err), &err);
+        CHECK_OK(wn_plan_read(&again, out, &err), &err);
+        assert_memory_equal(again.layers[0].keep, p.layers[0].keep, keeps[i] * sizeof(*p.layers[0].keep));
+        wn_plan_release(&p);
+        wn_plan_release(&again);
+    }
+}
+
 static void impossible_wishes_are_refused_with_numbers(void **state)
 {
     static const struct wn_source_weight missing[1] = {{"japanese", 1}}, zero[1] = {{"code", 0}},
@@ -415,6 +452,7 @@ int main(void)
         cmocka_unit_test(weights_turn_the_choice),
         cmocka_unit_test(the_lower_id_stays_on_a_tie),
         cmocka_unit_test(a_share_is_rounded_to_the_nearest_number),
+        cmocka_unit_test(layers_of_896_experts_and_of_one_are_planned),
         cmocka_unit_test(impossible_wishes_are_refused_with_numbers),
         cmocka_unit_test(the_floor_can_be_lowered_to_top_k_but_not_below),
         cmocka_unit_test(the_kept_shares_are_those_of_the_sums),

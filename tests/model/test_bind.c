@@ -9,6 +9,7 @@
 #include "wn_test.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -229,6 +230,48 @@ static void a_quantised_k_b_binds_in_its_own_type(void **state)
     wn_model_close(m);
 }
 
+/* Whatever the matrices were made of, what steers the recurrence is the full-precision file's, bit by bit, and f32. */
+static void convolutions_and_decay_of_kda_stay_in_f32_in_quantised_files(void **state)
+{
+    static const char *const kinds[] = {"IQ1_S", "IQ2_XXS", "MXFP4_MOE", "Q2_K", "Q4_K_M", "Q8_0"};
+    struct wn_model *full = opened(wn_test_need_data("golden/text/tiny-b/gguf/tiny-b-BF16-MXFP4.gguf"));
+    const struct wn_config *c = wn_model_config(full);
+    size_t inner = (size_t)c->kda_heads * c->kda_head_dim;
+    unsigned compared = 0;
+
+    (void)state;
+    for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+        char name[96];
+        struct wn_model *m;
+
+        snprintf(name, sizeof(name), "golden/text/tiny-b/gguf/tiny-b-%s.gguf", kinds[k]);
+        m = opened(wn_test_need_data(name));
+        for (uint32_t i = 0; i < c->layer_count; i++) {
+            struct wn_layer a, b;
+            struct wn_err err;
+
+            if (c->layers[i].attention != WN_ATTENTION_KDA)
+                continue;
+            CHECK_OK(wn_layer_bind(full, i, &a, &err), &err);
+            CHECK_OK(wn_layer_bind(m, i, &b, &err), &err);
+            same_floats("conv_q", a.kda.conv_q, b.kda.conv_q, inner * c->conv_taps);
+            same_floats("conv_k", a.kda.conv_k, b.kda.conv_k, inner * c->conv_taps);
+            same_floats("conv_v", a.kda.conv_v, b.kda.conv_v, inner * c->conv_taps);
+            same_floats("a", a.kda.a, b.kda.a, c->kda_heads);
+            same_floats("dt_bias", a.kda.dt_bias, b.kda.dt_bias, inner);
+            same_floats("o_norm", a.kda.o_norm, b.kda.o_norm, c->kda_head_dim);
+            /* and q, which was quantised in all of them, shows that the files are not the same */
+            assert_true(a.kda.q.type != b.kda.q.type || k == 2);
+            wn_layer_release(&a);
+            wn_layer_release(&b);
+            compared++;
+        }
+        wn_model_close(m);
+    }
+    assert_true(compared >= 6);
+    wn_model_close(full);
+}
+
 static void layer_bytes_are_mapped_and_owned_together(void **state)
 {
     struct wn_model *m = opened(wn_test_need_data(TINY_HF));
@@ -358,6 +401,7 @@ int main(void)
         cmocka_unit_test(one_changed_bit_shows),
         cmocka_unit_test(all_models_at_hand_bind),
         cmocka_unit_test(a_quantised_k_b_binds_in_its_own_type),
+        cmocka_unit_test(convolutions_and_decay_of_kda_stay_in_f32_in_quantised_files),
         cmocka_unit_test(layer_bytes_are_mapped_and_owned_together),
         cmocka_unit_test(every_refused_allocation_is_an_error_and_leaks_nothing),
         cmocka_unit_test(full_size_models_bind),
