@@ -1,6 +1,7 @@
 /*
  * Includes run in one direction: a file may include headers of its own folder and of floors below, nothing beside or
- * above; the command sees the public headers only; public headers see each other only.
+ * above; the command sees the public headers only; public headers see each other only. And other house rules that a
+ * compiler does not know: scripts may be run, the version is the same everywhere.
  */
 #include "wn_test.h"
 
@@ -144,6 +145,69 @@ static void an_include_that_climbs_is_noticed(void **state)
     assert_non_null(climbs("nowhere", "base/bytes.h"));
 }
 
+/* ---- scripts ---- */
+
+/* Whether the file begins as a script does ("#!") but may not be run. */
+static bool is_locked_script(const char *path, const struct stat *st)
+{
+    char head[2] = "";
+    FILE *f = fopen(path, "rb");
+    bool script;
+
+    assert_non_null(f);
+    script = fread(head, 1, 2, f) == 2 && memcmp(head, "#!", 2) == 0;
+    fclose(f);
+    files += script;
+    return script && !(st->st_mode & S_IXUSR);
+}
+
+static void find_locked_scripts(const char *path)
+{
+    DIR *d = opendir(path);
+    struct dirent *e;
+
+    while (d && (e = readdir(d)) != NULL) {
+        char sub[2048];
+        struct stat st;
+
+        snprintf(sub, sizeof sub, "%s/%s", path, e->d_name);
+        /* lstat: test data may be links to a folder elsewhere */
+        if (e->d_name[0] == '.' || lstat(sub, &st) != 0)
+            continue;
+        if (S_ISDIR(st.st_mode))
+            find_locked_scripts(sub);
+        else if (S_ISREG(st.st_mode) && is_locked_script(sub, &st))
+            complain(sub, 1, "#!", "the script may not be run");
+    }
+    if (d)
+        closedir(d);
+}
+
+static void every_script_may_be_run(void **state)
+{
+    static const char *const folders[] = {".ci", "tools", "tests", "cmake"};
+    const char *made = wn_test_path(wn_test_folder(), "script.sh");
+    FILE *f = fopen(made, "w");
+    struct stat st;
+
+    (void)state;
+    complaints = files = 0;
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
+        char path[1024];
+
+        snprintf(path, sizeof path, "%s/%s", WN_TEST_SOURCE_DIR, folders[i]);
+        find_locked_scripts(path);
+    }
+    assert_true(files > 5);
+    assert_int_equal(complaints, 0);
+    /* and one without the bit is noticed */
+    assert_non_null(f);
+    fputs("#!/bin/sh\n", f);
+    fclose(f);
+    assert_int_equal(stat(made, &st), 0);
+    assert_true(is_locked_script(made, &st));
+}
+
 static void the_version_of_the_headers_is_the_projects(void **state)
 {
     (void)state;
@@ -155,6 +219,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_include_climbs),
         cmocka_unit_test(an_include_that_climbs_is_noticed),
+        cmocka_unit_test(every_script_may_be_run),
         cmocka_unit_test(the_version_of_the_headers_is_the_projects),
     };
 
