@@ -4,22 +4,29 @@
 #include "cli.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
+#include <winnow/machine.h>
 #include <winnow/model.h>
 
+#define HERE "here"
+
 static struct {
-    double bandwidth; /* GB/s */
+    char *bandwidth;
     int context;
 } o;
 
+static double bandwidth; /* bytes/s; 0: not asked for */
+
 static const struct poptOption table[] = {
-    {"bandwidth", 'b', POPT_ARG_DOUBLE, &o.bandwidth, 0, "memory bandwidth to reckon tokens/s with", "GB/S"},
+    {"bandwidth", 'b', POPT_ARG_STRING, &o.bandwidth, 0, "memory bandwidth to reckon tokens/s with ('here': measured)",
+     "GB/S"},
     {"ctx", 'c', POPT_ARG_INT, &o.context, 0, "tokens of context to reckon memory for", "N"},
     POPT_TABLEEND};
 
 static double tokens_per_second(const struct wn_inspection *in)
 {
-    return in->token_bytes ? o.bandwidth * 1e9 / (double)in->token_bytes : 0;
+    return in->token_bytes ? bandwidth / (double)in->token_bytes : 0;
 }
 
 static uint64_t context_bytes(const struct wn_inspection *in)
@@ -69,8 +76,10 @@ static json_t *to_json(const char *path, const struct wn_inspection *in)
     json_object_set_new(j, "expert_bytes", json_integer((json_int_t)in->expert_bytes));
     json_object_set_new(j, "state_bytes", json_integer((json_int_t)in->state_bytes));
     json_object_set_new(j, "kv_bytes_per_token", json_integer((json_int_t)in->kv_bytes_per_token));
-    if (o.bandwidth > 0)
+    if (bandwidth > 0) {
+        json_object_set_new(j, "bandwidth", json_real(bandwidth));
         json_object_set_new(j, "tokens_per_second", json_real(tokens_per_second(in)));
+    }
     if (o.context > 0)
         json_object_set_new(j, "context_bytes", json_integer((json_int_t)context_bytes(in)));
     return j;
@@ -156,8 +165,33 @@ static void print_text(const char *path, const struct wn_inspection *in)
         printf("context of %d:\n", o.context);
         print_bytes("  state and cache", context_bytes(in));
     }
-    if (o.bandwidth > 0)
-        printf("at %g GB/s           at most %.2f tokens/s\n", o.bandwidth, tokens_per_second(in));
+    if (bandwidth > 0)
+        printf("at %.1f GB/s%s: at most %.2f tokens/s\n", bandwidth * 1e-9,
+               strcmp(o.bandwidth, HERE) == 0 ? " (measured here)" : "", tokens_per_second(in));
+}
+
+/* --bandwidth is a number of GB/s, or "here". */
+static bool get_bandwidth(const struct command *self, int *code)
+{
+    struct wn_err err;
+    char *end;
+
+    if (!o.bandwidth)
+        return true;
+    if (strcmp(o.bandwidth, HERE) == 0) {
+        struct wn_pool *pool = make_pool(&err);
+        bool ok = pool && wn_measure_bandwidth(pool, &bandwidth, &err);
+
+        wn_pool_free(pool);
+        if (!ok)
+            *code = talk_failed(&err);
+        return ok;
+    }
+    bandwidth = strtod(o.bandwidth, &end) * 1e9;
+    if (end != o.bandwidth && *end == '\0' && bandwidth > 0 && bandwidth < 1e18)
+        return true;
+    *code = opt_wrong(self, "--bandwidth %s: GB/s like 819, or 'here'", o.bandwidth);
+    return false;
 }
 
 static int run(const struct command *self, int argc, const char **argv)
@@ -169,8 +203,10 @@ static int run(const struct command *self, int argc, const char **argv)
 
     if (!opt_parse(self, table, argc, argv, 0, 1, &args, &n, &code))
         return code;
-    if (o.context < 0 || o.bandwidth < 0)
-        return opt_wrong(self, "--ctx and --bandwidth are not negative");
+    if (o.context < 0)
+        return opt_wrong(self, "--ctx %d is negative", o.context);
+    if (!get_bandwidth(self, &code))
+        return code;
     path = model_path(args[0]);
     if (!wn_inspect(path, &in, &err))
         return talk_failed(&err);

@@ -118,19 +118,6 @@ static void tell_memory(const struct wn_inspection *in, const struct wn_config *
          so->context, text_size(n.cache, cache, sizeof cache), text_size(n.scratch, scratch, sizeof scratch));
 }
 
-/* What it takes, before it is taken. */
-static void tell_need(const struct wn_model *m, const struct wn_inspection *in, const struct wn_session_options *so,
-                      const struct wn_pool *pool)
-{
-    struct wn_session_memory need;
-    char weights[32], state[32], cache[32], scratch[32];
-
-    wn_session_need(wn_model_config(m), so, wn_pool_threads(pool), &need);
-    talk("weights %s mapped; state %s, latent cache %s for %u tokens, scratch %s",
-         text_size(in->tensor_bytes, weights, sizeof weights), text_size(need.state, state, sizeof state),
-         text_size(need.cache, cache, sizeof cache), so->context, text_size(need.scratch, scratch, sizeof scratch));
-}
-
 static int report(struct generation *g, uint64_t token_bytes, struct wn_err *err)
 {
     double in = g->prompt_seconds > 0 ? (double)g->prompt_count / g->prompt_seconds : 0;
@@ -212,7 +199,6 @@ static int run_model(const char *path, struct wn_err *err)
     struct wn_pool *pool = NULL;
     struct wn_session *s = NULL;
     struct wn_sampler *sampler = NULL;
-    int code;
     bool ok = g.model && prepare(&g, &so, err) && wn_inspect(path, &in, err) && (pool = make_pool(err));
     int code;
 
