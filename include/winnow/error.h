@@ -28,10 +28,21 @@ struct wn_err {
     char msg[480];
 };
 
-/* Sets *err to a fresh message. Always false, so that a caller can write `return wn_fail(...)`. */
-WN_API bool wn_fail(struct wn_err *err, enum wn_code code, const char *fmt, ...) WN_PRINTF(3, 4);
+/*
+ * wn_fail sets *err to a fresh message; wn_fail_in puts "fmt: " before the message that is already there, and keeps its
+ * code. Both are false, so that a caller can write `return wn_fail(...)`. They are macros around a function for the
+ * value's sake: a compiler that sees it knows that what a failed call leaves unset is never read.
+ */
+#define wn_fail(...)    (wn_err_set(__VA_ARGS__), wn_failed())
+#define wn_fail_in(...) (wn_err_put_before(__VA_ARGS__), wn_failed())
 
-/* Puts "fmt: " before the message that is already in *err, and keeps its code. Always false. */
-WN_API bool wn_fail_in(struct wn_err *err, const char *fmt, ...) WN_PRINTF(2, 3);
+WN_API void wn_err_set(struct wn_err *err, enum wn_code code, const char *fmt, ...) WN_PRINTF(3, 4);
+WN_API void wn_err_put_before(struct wn_err *err, const char *fmt, ...) WN_PRINTF(2, 3);
+
+/* A call, not a constant: wn_fail may stand alone as a statement. */
+static inline bool wn_failed(void)
+{
+    return false;
+}
 
 #endif

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-bool wn_fail(struct wn_err *err, enum wn_code code, const char *fmt, ...)
+void wn_err_set(struct wn_err *err, enum wn_code code, const char *fmt, ...)
 {
     va_list ap;
 
@@ -14,10 +14,9 @@ bool wn_fail(struct wn_err *err, enum wn_code code, const char *fmt, ...)
     if (vsnprintf(err->msg, sizeof err->msg, fmt, ap) < 0)
         err->msg[0] = '\0';
     va_end(ap);
-    return false;
 }
 
-bool wn_fail_in(struct wn_err *err, const char *fmt, ...)
+void wn_err_put_before(struct wn_err *err, const char *fmt, ...)
 {
     char where[sizeof err->msg];
     char what[sizeof err->msg];
@@ -35,5 +34,4 @@ bool wn_fail_in(struct wn_err *err, const char *fmt, ...)
         (void)snprintf(err->msg + used, sizeof err->msg - used, ": %s", what);
     else
         err->msg[used] = '\0';
-    return false;
 }

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/checked.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -293,6 +294,7 @@ static bool place_tensors(const struct wn_gguf_header *h, struct wn_tensor *t, u
 {
     uint64_t next = 0, end;
 
+    assert(t || h->tensor_count == 0);
     for (uint64_t i = 0; i < h->tensor_count; i++)
         if (!place(h, &t[i], &next, file_bytes, err))
             return wn_fail_in(err, "tensor '%s'", t[i].name);

@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/checked.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -258,6 +259,7 @@ static bool check_overlaps(const struct wn_tensor *t, size_t n, struct wn_err *e
 {
     const struct wn_tensor *before = NULL;
 
+    assert(t || n == 0);
     for (size_t i = 0; i < n; i++) {
         if (t[i].bytes == 0)
             continue;

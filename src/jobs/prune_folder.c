@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "jobs/prune_meta.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -214,6 +215,7 @@ bool wn_folder_commit(struct wn_folder_out *files, struct wn_err *err)
 
 void wn_folder_abandon(struct wn_folder_out *files)
 {
+    assert(files->done || files->n == 0);
     for (size_t i = 0; i < files->n; i++) {
         wn_outfile_abandon(&files->file[i]);
         free(files->done[i]);
