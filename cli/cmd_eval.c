@@ -23,8 +23,8 @@ static const struct poptOption table[] = {
     {"max-windows", 'n', POPT_ARG_LONGLONG, &o.max_windows, 0, "score at most this many windows of each text", "N"},
     POPT_TABLEEND};
 
-/* "en=heldout.txt" names its domain; a bare file is its own name without folder and ending. */
-static struct wn_eval_text text_of(char *arg)
+/* "en=heldout.txt" names its domain; a bare file is its own name without folder and ending (*made, to be freed). */
+static struct wn_eval_text text_of(char *arg, char **made)
 {
     char *equals = strchr(arg, '='), *slash, *name, *dot;
 
@@ -33,7 +33,7 @@ static struct wn_eval_text text_of(char *arg)
         return (struct wn_eval_text){arg, equals + 1};
     }
     slash = strrchr(arg, '/');
-    name = strdup(slash ? slash + 1 : arg);
+    *made = name = strdup(slash ? slash + 1 : arg);
     if (name && (dot = strrchr(name, '.')) && dot != name)
         *dot = '\0';
     return (struct wn_eval_text){name ? name : arg, arg};
@@ -80,6 +80,7 @@ static int run(const struct command *self, int argc, const char **argv)
     struct wn_eval_text texts[MAX_TEXTS];
     struct wn_eval_options e = {.texts = texts};
     struct wn_err err;
+    char *made[MAX_TEXTS] = {0};
     const char **args;
     int n, code;
 
@@ -87,16 +88,19 @@ static int run(const struct command *self, int argc, const char **argv)
         return code;
     if (!o.texts)
         return opt_wrong(self, "--text names what to score");
-    for (const char **t = o.texts; *t; t++) {
-        if (e.text_count == MAX_TEXTS)
-            return opt_wrong(self, "at most %d texts", MAX_TEXTS);
-        texts[e.text_count++] = text_of((char *)(uintptr_t)*t);
-    }
     if (o.window < 0 || o.window == 1 || o.max_windows < 0)
         return opt_wrong(self, "--window is at least 2, --max-windows not negative");
     e.window = (uint32_t)o.window;
     e.max_windows = (uint64_t)o.max_windows;
-    return score(model_path(args[0]), &e, &err);
+    while (o.texts[e.text_count])
+        if (++e.text_count > MAX_TEXTS)
+            return opt_wrong(self, "at most %d texts", MAX_TEXTS);
+    for (size_t i = 0; i < e.text_count; i++)
+        texts[i] = text_of((char *)(uintptr_t)o.texts[i], &made[i]);
+    code = score(model_path(args[0]), &e, &err);
+    for (size_t i = 0; i < e.text_count; i++)
+        free(made[i]);
+    return code;
 }
 
 const struct command cmd_eval = {"eval", "[MODEL] --text [DOMAIN=]FILE ... [OPTIONS]",
