@@ -110,7 +110,7 @@ static int to_text(const struct wn_vocab *v, struct wn_err *err)
 
         code = print_json(s ? json_pack("{so}", "text", s) : json_pack("{sn ss}", "text", "note", "not valid UTF-8"));
     } else {
-        fwrite(text, 1, n, stdout);
+        (void)fwrite(text, 1, n, stdout); /* finish_output sees what failed */
         code = finish_output();
     }
     free(text);

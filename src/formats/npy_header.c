@@ -151,13 +151,18 @@ static bool set_unicode(struct wn_npy_header *h, struct wn_bytes digits, struct 
     return true;
 }
 
+static bool is_byte_order(uint8_t c)
+{
+    return c == '<' || c == '>' || c == '|' || c == '=';
+}
+
 static bool set_dtype(struct wn_npy_header *h, struct wn_bytes descr, struct wn_err *err)
 {
     struct wn_bytes name;
 
     for (size_t i = 0; i < descr.n && i + 1 < sizeof h->descr; i++)
         h->descr[i] = descr.at[i] >= ' ' && descr.at[i] <= '~' ? descr.at[i] : '?';
-    if (descr.n < 2 || !memchr("<>|=", descr.at[0], 4))
+    if (descr.n < 2 || !is_byte_order((uint8_t)descr.at[0]))
         return wn_fail(err, WN_ERR_FORMAT, "npy header: '%s' is no dtype", h->descr);
     if (descr.at[0] == '>')
         return wn_fail(err, WN_ERR_FORMAT, "numbers are big-endian ('%s'); save them with astype('<%s')", h->descr,

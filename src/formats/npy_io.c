@@ -72,7 +72,7 @@ static bool widen(struct wn_npy *a, enum wn_npy_stored stored, const uint8_t *fr
         break;
     case WN_NPY_FROM_I8:
         for (uint64_t i = 0; i < a->elements; i++)
-            i32[i] = (int8_t)from[i];
+            i32[i] = (int8_t)from[i]; /* NOLINT(bugprone-signed-char-misuse): a number, not a character */
         break;
     case WN_NPY_FROM_I16:
         for (uint64_t i = 0; i < a->elements; i++)

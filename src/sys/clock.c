@@ -52,7 +52,7 @@ uint64_t wn_resident_memory(void)
         return 0;
     if (fscanf(f, "%*u %" SCNu64, &pages) != 1)
         pages = 0;
-    fclose(f);
+    (void)fclose(f);
     return size > 0 ? pages * (uint64_t)size : 0;
 #else
     return 0;

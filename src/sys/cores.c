@@ -24,7 +24,7 @@ static bool read_leader(const char *folder, unsigned processor, unsigned *leader
     if (!f)
         return false;
     ok = fscanf(f, "%4u", leader) == 1 && *leader < PROCESSORS;
-    fclose(f);
+    (void)fclose(f);
     return ok;
 }
 
