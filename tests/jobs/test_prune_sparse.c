@@ -1,6 +1,6 @@
 /*
- * The real size: K3's 594 GB GGUF as a sparse file with markers in its experts, cut to 640 experts by a published plan.
- * The maker and the checker of the markers are programs of their own (python3), which know nothing of our code.
+ * The real size: K3's 594 GB GGUF as sparse files with markers in its experts (`make sparse`), cut to 640 experts by a
+ * published plan. The maker and the checker of the markers are programs of their own, which know nothing of our code.
  */
 #include "prune_help.h"
 #include "sys/clock.h"
@@ -32,22 +32,6 @@ static WN_PRINTF(1, 2) int run(const char *fmt, ...)
     return system(line);
 }
 
-/* Makes the sparse set in a new folder, or skips. */
-static void make_set(char folder[512])
-{
-    const char *maker = wn_test_need_data(MAKER);
-
-    if (run("python3 -c pass") != 0) {
-        print_message("skipped: there is no python3\n");
-        skip();
-    }
-    snprintf(folder, 512, "%s", wn_test_folder());
-    if (run("python3 '%s' gguf '%s/set' --profile ud-iq1_s --markers 4", maker, folder) != 0) {
-        print_message("skipped: the sparse files could not be made (no holes here?)\n");
-        skip();
-    }
-}
-
 static uint64_t stored_bytes(const char *folder, int files)
 {
     uint64_t sum = 0;
@@ -73,9 +57,9 @@ static void k3_is_cut_to_640_experts_in_seconds(void **state)
     double seconds = wn_clock_seconds();
 
     (void)state;
-    make_set(folder);
+    snprintf(source, sizeof(source), "%s", wn_test_need_sparse("gguf-r1/" SET));
+    snprintf(folder, sizeof(folder), "%s", wn_test_folder());
     snprintf(plan_path, sizeof(plan_path), "%s", wn_test_need_data(PLAN));
-    snprintf(source, sizeof(source), "%s/set/" SET, folder);
     snprintf(out, sizeof(out), "%s/cut.gguf", folder);
     snprintf(first, sizeof(first), "%s/cut-00001-of-00014.gguf", folder);
     CHECK_OK(wn_plan_read(&plan, plan_path, &err), &err);
@@ -99,13 +83,12 @@ static void k3_is_cut_to_640_experts_in_seconds(void **state)
     assert_int_equal(real.out_bytes, dry.out_bytes);
     assert_int_equal(real.copied_bytes, PRUNED_TENSOR_BYTES);
     assert_true(stored_bytes(folder, 14) < (uint64_t)100 << 20);
-    assert_int_equal(run("python3 '%s' check '%s' --plan '%s' --expect-experts 640 --markers 4",
-                         wn_test_need_data(MAKER), first, plan_path),
-                     0);
+    assert_int_equal(
+        run("python3 '%s' check '%s' --plan '%s' --expect-experts 640", wn_test_need_data(MAKER), first, plan_path), 0);
     CHECK_OK(wn_verify(first, source, &plan, NULL, &v, &err), &err);
     assert_int_equal(v.experts, 92 * 640);
     assert_int_equal(v.bytes, PRUNED_TENSOR_BYTES);
-    print_message("dry run and prune %.1f s, with making, checking and verifying %.1f s\n", dry.seconds + real.seconds,
+    print_message("dry run and prune %.1f s, with checking and verifying %.1f s\n", dry.seconds + real.seconds,
                   wn_clock_seconds() - seconds);
 
     /* the checkers see one byte of a slab in 441 GB */

@@ -323,17 +323,12 @@ static void every_refused_allocation_is_an_error_and_leaks_nothing(void **state)
 
 static void full_size_models_bind(void **state)
 {
-    static const char *const names[] = {"hf", "gguf/Kimi-K3-UD-IQ1_S-00001-of-00014.gguf"};
+    static const char *const names[] = {"hf", "gguf-r2/Kimi-K3-UD-IQ1_S-00001-of-00014.gguf"};
     static const uint32_t layers[] = {0, 1, 3, 92};
-    const char *root = getenv("WINNOW_SPARSE");
 
     (void)state;
-    if (!root) {
-        print_message("skipped: WINNOW_SPARSE names no folder with full-size sparse models\n");
-        skip();
-    }
     for (size_t k = 0; k < 2; k++) {
-        struct wn_model *m = opened(wn_test_path(root, names[k]));
+        struct wn_model *m = opened(wn_test_need_sparse(names[k]));
         struct wn_ends ends;
         struct wn_err err;
 

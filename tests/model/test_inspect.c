@@ -1,6 +1,5 @@
 /*
- * What `inspect` tells, to the byte; on the full-size sparse checkpoint where WINNOW_SPARSE names the folder that has
- * it.
+ * What `inspect` tells, to the byte; of the published full-size files too, where they have been made (`make sparse`).
  */
 #include "edited_json.h"
 #include "rewrite.h"
@@ -133,20 +132,9 @@ static void a_folder_without_config_is_still_weighed(void **state)
 
 /* ---- full size ---- */
 
-static const char *need_sparse(const char *name)
-{
-    const char *root = getenv("WINNOW_SPARSE");
-
-    if (!root) {
-        printf("skipped: WINNOW_SPARSE names no folder with full-size sparse models\n");
-        skip();
-    }
-    return wn_test_path(root, name);
-}
-
 static void the_released_checkpoint_adds_up_to_the_byte(void **state)
 {
-    struct wn_inspection in = inspected(need_sparse("hf"));
+    struct wn_inspection in = inspected(wn_test_need_sparse("hf"));
 
     (void)state;
     check_sums(&in);
@@ -169,7 +157,7 @@ static void the_released_checkpoint_adds_up_to_the_byte(void **state)
 
 static void a_published_gguf_adds_up_to_the_byte(void **state)
 {
-    struct wn_inspection in = inspected(need_sparse("gguf/Kimi-K3-UD-IQ1_S-00001-of-00014.gguf"));
+    struct wn_inspection in = inspected(wn_test_need_sparse("gguf-r2/Kimi-K3-UD-IQ1_S-00001-of-00014.gguf"));
 
     (void)state;
     check_sums(&in);

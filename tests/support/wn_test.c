@@ -57,6 +57,20 @@ const char *wn_test_need_data(const char *name)
     return path;
 }
 
+const char *wn_test_need_sparse(const char *name)
+{
+    const char *root = getenv("WINNOW_SPARSE"), *path;
+
+    if (!root) {
+        printf("skipped: WINNOW_SPARSE names no folder of full-size sparse models (make sparse)\n");
+        skip();
+    }
+    path = wn_test_path(root, name);
+    if (!exists(path))
+        fail_msg("'%s' is not there (make sparse)", path);
+    return path;
+}
+
 static char made[256][64];
 static unsigned made_n;
 static pid_t made_by;

@@ -36,6 +36,12 @@ const char *wn_test_data(const char *name);
 /* The same, but the test skips (with the printed reason) instead of returning NULL. */
 const char *wn_test_need_data(const char *name);
 
+/*
+ * The same for a name in the folder of full-size sparse models that WINNOW_SPARSE names (`make sparse` makes it): "hf",
+ * "gguf-r1", "gguf-r2". Without the variable the test skips; a folder that lacks the name fails it.
+ */
+const char *wn_test_need_sparse(const char *name);
+
 /* A new empty folder, removed (with all in it) at exit. Good until the 16th call after. */
 const char *wn_test_folder(void);
 /* folder/name. Good until the 16th call after. */
