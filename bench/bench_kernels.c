@@ -20,12 +20,14 @@
 
 #define RUN_SECONDS  0.002 /* less than a time slice, so the best run is one without another process in it */
 #define RUNS         21
+#define RUNS_SECONDS 0.5 /* of slow rows fewer runs */
 #define STREAM_BYTES ((size_t)128 << 20)
 #define COLS         7168 /* K3's hidden size */
-#define TOKENS_MAX   64
+#define TOKENS_MAX   512
+#define ROWS         64 /* of one piece of the pool's work */
 
-static uint8_t *weights;                          /* STREAM_BYTES */
-static float *x, *y, *scratch, *state, *products; /* x [TOKENS_MAX][COLS] */
+static uint8_t *weights;                /* STREAM_BYTES */
+static float *x, *y, *state, *products; /* x [TOKENS_MAX][COLS] */
 static volatile float sink;
 
 /* What one call does: its bytes of weights (0: none worth counting), its multiplications. */
@@ -36,15 +38,15 @@ struct work {
 /* Calls it once; `turn` counts the calls. */
 typedef struct work bench_fn(const struct wn_kernels *k, size_t turn, size_t param);
 
-static struct wn_matrix matrix_of(enum wn_type type)
+static struct wn_matrix matrix_of(enum wn_type type, size_t cols)
 {
     const struct wn_type_info *info = wn_type_info(type);
-    struct wn_matrix m = {.type = type, .cols = COLS, .data = weights};
+    struct wn_matrix m = {.type = type, .cols = cols, .data = weights};
 
-    m.row_bytes = COLS / info->block_elements * info->block_bytes;
-    m.rows = STREAM_BYTES / (m.row_bytes + COLS / 32);
+    m.row_bytes = cols / info->block_elements * info->block_bytes;
+    m.rows = STREAM_BYTES / (m.row_bytes + cols / 32);
     if (type == WN_MXFP4_SPLIT) {
-        m.scale_row_bytes = COLS / 32;
+        m.scale_row_bytes = cols / 32;
         m.scales = weights + m.rows * m.row_bytes;
     }
     return m;
@@ -53,31 +55,35 @@ static struct wn_matrix matrix_of(enum wn_type type)
 /* A few rows at a time of the whole stream, as one piece of a pool's work is. */
 static struct work stream(const struct wn_kernels *k, size_t turn, size_t type)
 {
-    struct wn_matrix m = matrix_of((enum wn_type)type);
-    uint64_t rows = 64, first = turn * rows % (m.rows - rows);
+    struct wn_matrix m = matrix_of((enum wn_type)type, COLS);
+    uint64_t first = turn * ROWS % (m.rows - ROWS);
 
-    wn_matrix_mul_rows(k, &m, first, rows, x, COLS, 1, y, rows, scratch);
+    wn_matrix_mul_rows(k, &m, first, ROWS, x, COLS, 1, y, ROWS);
     sink = y[0];
-    return (struct work){(double)(rows * (m.row_bytes + m.scale_row_bytes)), (double)rows * COLS};
+    return (struct work){(double)(ROWS * (m.row_bytes + m.scale_row_bytes)), (double)ROWS * COLS};
 }
 
-/* 64 rows times `tokens` tokens of MXFP4. */
-static struct work product(const struct wn_kernels *k, size_t turn, size_t tokens)
+/* One piece of a product, ROWS rows times some tokens, of K3's matrices and of a small model's. */
+static const struct shape {
+    enum wn_type type;
+    size_t cols, tokens;
+} shapes[] = {
+    {WN_BF16, COLS, 1},   {WN_BF16, COLS, 2},   {WN_BF16, COLS, 4},   {WN_BF16, COLS, 16},   {WN_BF16, COLS, 64},
+    {WN_BF16, COLS, 512}, {WN_MXFP4, 3584, 1},  {WN_MXFP4, 3584, 2},  {WN_MXFP4, 3584, 3},   {WN_MXFP4, 3584, 4},
+    {WN_MXFP4, 3584, 8},  {WN_MXFP4, 3584, 16}, {WN_MXFP4, 3584, 64}, {WN_MXFP4, 3584, 512}, {WN_F32, COLS, 1},
+    {WN_F32, COLS, 4},    {WN_F32, COLS, 16},   {WN_F32, COLS, 64},   {WN_F32, COLS, 512},   {WN_BF16, 256, 1},
+    {WN_BF16, 256, 3},    {WN_BF16, 256, 64},   {WN_BF16, 256, 512},  {WN_MXFP4, 128, 1},    {WN_MXFP4, 128, 3},
+    {WN_MXFP4, 128, 8},   {WN_MXFP4, 128, 32},  {WN_MXFP4, 96, 32},
+};
+
+static struct work product(const struct wn_kernels *k, size_t turn, size_t i)
 {
-    struct wn_matrix m = matrix_of(WN_MXFP4);
-    uint64_t rows = 60, first = turn * rows % (m.rows - rows);
+    const struct shape *s = &shapes[i];
+    struct wn_matrix m = matrix_of(s->type, s->cols);
+    uint64_t first = turn * ROWS % (m.rows - ROWS);
 
-    wn_matrix_mul_rows(k, &m, first, rows, x, COLS, tokens, products, rows, scratch);
-    return (struct work){(double)(rows * m.row_bytes), (double)(rows * tokens) * COLS};
-}
-
-static struct work product_bf16(const struct wn_kernels *k, size_t turn, size_t tokens)
-{
-    struct wn_matrix m = matrix_of(WN_BF16);
-    uint64_t rows = 60, first = turn * rows % (m.rows - rows);
-
-    wn_matrix_mul_rows(k, &m, first, rows, x, COLS, tokens, products, rows, scratch);
-    return (struct work){(double)(rows * m.row_bytes), (double)(rows * tokens) * COLS};
+    wn_matrix_mul_rows(k, &m, first, ROWS, x, s->cols, s->tokens, products, ROWS);
+    return (struct work){(double)(ROWS * m.row_bytes), (double)(ROWS * s->tokens * s->cols)};
 }
 
 static struct work dot_f32(const struct wn_kernels *k, size_t turn, size_t n)
@@ -88,7 +94,7 @@ static struct work dot_f32(const struct wn_kernels *k, size_t turn, size_t n)
 
 static struct work decode(const struct wn_kernels *k, size_t turn, size_t type)
 {
-    struct wn_matrix m = matrix_of((enum wn_type)type);
+    struct wn_matrix m = matrix_of((enum wn_type)type, COLS);
 
     k->decode_row(&m, turn % 16, y);
     return (struct work){(double)(m.row_bytes + m.scale_row_bytes), 0};
@@ -116,7 +122,7 @@ VECTOR(conv_step, 10, k->conv_step(state, x, x + COLS, y, n, 4))
 
 static struct work kda_step(const struct wn_kernels *k, size_t turn, size_t n)
 {
-    k->kda_step(state + turn % 96 * n * n, x, x + n, x + 2 * n, x + 3 * n, 0.5f, y, scratch, n, n);
+    k->kda_step(state + turn % 96 * n * n, x, x + n, x + 2 * n, x + 3 * n, 0.5f, y, y + n, n, n);
     return (struct work){8.0 * (double)(n * n), 0};
 }
 
@@ -147,13 +153,6 @@ static const struct bench {
     {"stream q8_0", stream, WN_Q8_0},
     {"stream bf16", stream, WN_BF16},
     {"stream f16", stream, WN_F16},
-    {"product mxfp4 x 2", product, 2},
-    {"product mxfp4 x 3", product, 3},
-    {"product mxfp4 x 4", product, 4},
-    {"product mxfp4 x 8", product, 8},
-    {"product mxfp4 x 64", product, 64},
-    {"product bf16 x 2", product_bf16, 2},
-    {"product bf16 x 64", product_bf16, 64},
     {"decode mxfp4", decode, WN_MXFP4},
     {"decode mxfp4_split", decode, WN_MXFP4_SPLIT},
     {"decode bf16", decode, WN_BF16},
@@ -183,11 +182,11 @@ static int falling(const void *a, const void *b)
 /* Seconds of one call: the median of RUNS runs, and the best. */
 static double seconds_of(const struct bench *b, const struct wn_kernels *k, struct work *work, double *best)
 {
-    double each[RUNS];
-    size_t turn = 0;
+    double each[RUNS], begin = wn_clock_seconds(), now = begin;
+    size_t turn = 0, runs = 0;
 
-    for (int run = 0; run < RUNS; run++) {
-        double start = wn_clock_seconds(), now;
+    for (; runs < RUNS && now - begin < RUNS_SECONDS; runs++) {
+        double start = wn_clock_seconds();
         size_t calls = 0;
 
         do {
@@ -195,11 +194,11 @@ static double seconds_of(const struct bench *b, const struct wn_kernels *k, stru
             calls++;
             now = wn_clock_seconds();
         } while (now - start < RUN_SECONDS);
-        each[run] = (now - start) / (double)calls;
+        each[runs] = (now - start) / (double)calls;
     }
-    qsort(each, RUNS, sizeof(*each), falling);
-    *best = each[RUNS - 1];
-    return each[RUNS / 2];
+    qsort(each, runs, sizeof(*each), falling);
+    *best = each[runs - 1];
+    return each[runs / 2];
 }
 
 static void piece_of_nothing(void *arg, size_t piece, unsigned worker)
@@ -234,9 +233,8 @@ static bool buffers_make(struct wn_err *err)
     weights = wn_alloc_aligned(STREAM_BYTES, err);
     x = weights ? wn_alloc_aligned(floats * sizeof(*x), err) : NULL;
     y = x ? wn_alloc_aligned(2 * COLS * sizeof(*y), err) : NULL;
-    scratch = y ? wn_alloc_aligned(COLS * sizeof(*scratch), err) : NULL;
-    state = scratch ? wn_alloc_aligned(96 * 128 * 128 * sizeof(*state), err) : NULL;
-    products = state ? wn_alloc_aligned(64 * TOKENS_MAX * sizeof(*products), err) : NULL;
+    state = y ? wn_alloc_aligned(96 * 128 * 128 * sizeof(*state), err) : NULL;
+    products = state ? wn_alloc_aligned(ROWS * TOKENS_MAX * sizeof(*products), err) : NULL;
     if (!products)
         return false;
     for (size_t i = 0; i < STREAM_BYTES; i += 8) {
@@ -259,36 +257,48 @@ static void row_print(bool json, bool *first, const char *name, const char *tabl
                w.products / seconds / 1e9);
         *first = false;
     } else {
-        printf("%-20s %-8s %12.1f ns (best %12.1f) %8.2f GB/s (best %6.2f) %8.2f Gmul/s %7.1fx\n", name, table,
+        printf("%-24s %-8s %12.1f ns (best %12.1f) %8.2f GB/s (best %6.2f) %8.2f Gmul/s %7.1fx\n", name, table,
                seconds * 1e9, best * 1e9, w.bytes / seconds / 1e9, w.bytes / best / 1e9, w.products / best / 1e9,
                scalar_seconds / seconds);
     }
 }
 
-static void kernels_time(bool json, const char *only)
+/* One bench on every table that this processor can run. */
+static void bench_time(const struct bench *b, bool json, bool *first)
 {
     static const unsigned choices[] = {0, WN_CPU_AVX2, WN_CPU_AVX2 | WN_CPU_AVX512, WN_CPU_NEON};
     unsigned cpu = wn_cpu_detect();
+    double scalar_seconds = 0;
+
+    for (size_t c = 0; c < sizeof(choices) / sizeof(choices[0]); c++) {
+        struct wn_kernels k;
+        struct work work;
+        double seconds, best;
+
+        if ((cpu & choices[c]) != choices[c])
+            continue;
+        wn_kernels_init(&k, choices[c]);
+        seconds = seconds_of(b, &k, &work, &best);
+        if (c == 0)
+            scalar_seconds = seconds;
+        row_print(json, first, b->name, k.name, seconds, best, work, scalar_seconds);
+    }
+}
+
+static void kernels_time(bool json, const char *only)
+{
     bool first = true;
 
-    for (size_t i = 0; i < sizeof(benches) / sizeof(benches[0]); i++) {
-        double scalar_seconds = 0;
+    for (size_t i = 0; i < sizeof(benches) / sizeof(benches[0]); i++)
+        if (!only || strstr(benches[i].name, only))
+            bench_time(&benches[i], json, &first);
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+        char name[80];
 
-        if (only && !strstr(benches[i].name, only))
-            continue;
-        for (size_t c = 0; c < sizeof(choices) / sizeof(choices[0]); c++) {
-            struct wn_kernels k;
-            struct work work;
-            double seconds, best;
-
-            if ((cpu & choices[c]) != choices[c])
-                continue;
-            wn_kernels_init(&k, choices[c]);
-            seconds = seconds_of(&benches[i], &k, &work, &best);
-            if (c == 0)
-                scalar_seconds = seconds;
-            row_print(json, &first, benches[i].name, k.name, seconds, best, work, scalar_seconds);
-        }
+        snprintf(name, sizeof(name), "product %s %zu x %zu", wn_type_info(shapes[i].type)->name, shapes[i].cols,
+                 shapes[i].tokens);
+        if (!only || strstr(name, only))
+            bench_time(&(struct bench){name, product, i}, json, &first);
     }
 }
 

@@ -25,14 +25,14 @@ static void gated_piece(void *arg, size_t piece, unsigned worker)
     const struct run *r = arg;
     const struct wn_config *c = r->ctx->config;
     const struct wn_kernels *k = r->ctx->kernels;
-    float *scratch = wn_worker_scratch(r->ctx, worker);
     size_t row;
     const struct wn_mlp_job *j = job_of_piece(r, piece, &row);
     size_t inner = (size_t)j->gate->rows, cols = (size_t)j->gate->cols, rows = wn_min_size(WN_PIECE_ROWS, inner - row);
     float *g = j->g + row, *u = j->u + row;
 
-    wn_matrix_mul_rows(k, j->gate, row, rows, j->x, cols, j->tokens, g, inner, scratch);
-    wn_matrix_mul_rows(k, j->up, row, rows, j->x, cols, j->tokens, u, inner, scratch);
+    (void)worker;
+    wn_matrix_mul_rows(k, j->gate, row, rows, j->x, cols, j->tokens, g, inner);
+    wn_matrix_mul_rows(k, j->up, row, rows, j->x, cols, j->tokens, u, inner);
     for (size_t t = 0; t < j->tokens; t++, g += inner, u += inner) {
         if (c->activation == WN_ACTIVATION_SITU)
             k->situ(g, u, c->situ_beta, c->situ_linear_beta, g, rows);
@@ -48,8 +48,9 @@ static void down_piece(void *arg, size_t piece, unsigned worker)
     const struct wn_mlp_job *j = job_of_piece(r, piece, &row);
     size_t width = (size_t)j->down->rows, inner = (size_t)j->down->cols;
 
+    (void)worker;
     wn_matrix_mul_rows(r->ctx->kernels, j->down, row, wn_min_size(WN_PIECE_ROWS, width - row), j->g, inner, j->tokens,
-                       j->y + row, width, wn_worker_scratch(r->ctx, worker));
+                       j->y + row, width);
 }
 
 static void cut(struct run *r, bool down)

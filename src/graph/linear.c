@@ -21,8 +21,9 @@ static void group_piece(void *arg, size_t piece, unsigned worker)
     size_t row = (piece - g->first[i]) * WN_PIECE_ROWS;
     size_t rows = wn_min_size(WN_PIECE_ROWS, (size_t)job->m->rows - row);
 
+    (void)worker;
     wn_matrix_mul_rows(g->ctx->kernels, job->m, row, rows, job->x, (size_t)job->m->cols, g->tokens, job->y + row,
-                       (size_t)job->m->rows, wn_worker_scratch(g->ctx, worker));
+                       (size_t)job->m->rows);
 }
 
 void wn_linear_group(const struct wn_ctx *ctx, const struct wn_linear_job *jobs, size_t n, size_t tokens)
@@ -30,10 +31,8 @@ void wn_linear_group(const struct wn_ctx *ctx, const struct wn_linear_job *jobs,
     struct group g = {.ctx = ctx, .jobs = jobs, .n = n, .tokens = tokens};
 
     assert(n <= WN_LINEAR_GROUP);
-    for (size_t i = 0; i < n; i++) {
-        assert(jobs[i].m->cols <= ctx->worker_floats);
+    for (size_t i = 0; i < n; i++)
         g.first[i + 1] = g.first[i] + wn_pieces((size_t)jobs[i].m->rows, WN_PIECE_ROWS);
-    }
     wn_pool_run(ctx->pool, group_piece, &g, g.first[n]);
 }
 

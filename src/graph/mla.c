@@ -87,8 +87,8 @@ static void absorb_piece(void *arg, size_t head, unsigned worker)
     const float *q = a->b.q + head * width;
     float *q_abs = a->b.q_abs + head * a->row;
 
-    wn_matrix_mul_rows(a->ctx->kernels, &a->w->k_b[head], 0, a->lora, q, q_stride, a->tokens, q_abs, abs_stride,
-                       wn_worker_scratch(a->ctx, worker));
+    (void)worker;
+    wn_matrix_mul_rows(a->ctx->kernels, &a->w->k_b[head], 0, a->lora, q, q_stride, a->tokens, q_abs, abs_stride);
     for (size_t t = 0; t < a->tokens; t++)
         memcpy(q_abs + t * abs_stride + a->lora, q + t * q_stride + c->qk_nope_dim, c->qk_rope_dim * sizeof *q);
 }
@@ -96,17 +96,18 @@ static void absorb_piece(void *arg, size_t head, unsigned worker)
 static void score_piece(void *arg, size_t piece, unsigned worker)
 {
     const struct mla *a = arg;
-    size_t key = piece * KEY_BLOCK, end = wn_min_size(key + KEY_BLOCK, a->keys);
+    size_t key = piece * KEY_BLOCK, keys = wn_min_size(KEY_BLOCK, a->keys - key);
+    /* queries before the first key see none of them; some others not all, whose scores for the rest nobody reads */
+    size_t t = key < keys_of(a, a->first) ? 0 : key - a->position - a->first;
+    const struct wn_matrix rows = {.type = WN_F32,
+                                   .rows = a->keys,
+                                   .cols = a->row,
+                                   .data = (const uint8_t *)a->cache,
+                                   .row_bytes = a->row * sizeof(float)};
 
     (void)worker;
-    for (; key < end; key++) {
-        /* queries before the key do not see it */
-        size_t t = key < keys_of(a, a->first) ? 0 : key - a->position - a->first;
-
-        a->ctx->kernels->dot_f32_tokens(a->cache + key * a->row, a->b.q_abs + (a->first + t) * a->heads * a->row,
-                                        a->row, (a->queries - t) * a->heads, a->row,
-                                        a->b.scores + t * a->heads * a->keys + key, a->keys);
-    }
+    wn_matrix_mul_rows(a->ctx->kernels, &rows, key, keys, a->b.q_abs + (a->first + t) * a->heads * a->row, a->row,
+                       (a->queries - t) * a->heads, a->b.scores + t * a->heads * a->keys + key, a->keys);
 }
 
 /* One query and head: scores become probabilities. */
@@ -149,8 +150,9 @@ static void value_piece(void *arg, size_t head, unsigned worker)
     size_t v_dim = a->ctx->config->v_head_dim, stride = a->heads * v_dim;
     float *o = a->b.o + head * v_dim, *gate = a->b.gate + head * v_dim;
 
+    (void)worker;
     wn_matrix_mul_rows(k, &a->w->v_b[head], 0, v_dim, a->b.latent + head * a->lora, a->heads * a->lora, a->tokens, o,
-                       stride, wn_worker_scratch(a->ctx, worker));
+                       stride);
     if (!a->ctx->config->mla_output_gate)
         return;
     for (size_t t = 0; t < a->tokens; t++) {

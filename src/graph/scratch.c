@@ -1,6 +1,6 @@
 /*
  * Sizes that a session prints before it takes them: state, cache and scratch of one sequence. The deepest path through
- * a layer decides the arena, the widest matrix the scratch of a worker.
+ * a layer decides the arena, a head of KDA the scratch of a worker.
  */
 #include "graph/blocks.h"
 
@@ -78,21 +78,8 @@ size_t wn_graph_scratch(const struct wn_config *c, size_t tokens, size_t context
 
 size_t wn_graph_worker_floats(const struct wn_config *c, size_t context)
 {
-    uint64_t inner[] = {
-        (uint64_t)c->kda_heads * c->kda_head_dim,
-        (uint64_t)c->heads * c->v_head_dim,
-        c->intermediate_size,
-        (uint64_t)c->moe_intermediate_size * max_u64(c->shared_experts, 1),
-        c->latent_size,
-        c->q_lora_rank,
-        c->kv_lora_rank,
-        c->qk_nope_dim,
-        has_attention(c, WN_ATTENTION_KDA) ? wn_kda_worker_floats(c) : 0,
-    };
-    uint64_t most = c->hidden_size;
+    size_t floats = has_attention(c, WN_ATTENTION_KDA) ? wn_kda_worker_floats(c) : 0;
 
-    (void)context; /* attention scores lie in the arena: wn_mla_scratch */
-    for (size_t i = 0; i < sizeof inner / sizeof inner[0]; i++)
-        most = max_u64(most, inner[i]);
-    return (most + 15) / 16 * 16; /* workers' scratch begins on cache lines of its own */
+    (void)context;                  /* attention scores lie in the arena: wn_mla_scratch */
+    return (floats + 15) / 16 * 16; /* workers' scratch begins on cache lines of its own */
 }

@@ -15,23 +15,25 @@
 #include "tensor/tensor.h"
 #include <winnow/error.h>
 
+/*
+ * Decoded rows times tokens, w [rows] and x [tokens] so many floats apart: y[t * y_stride + r]. Where rows are cut by
+ * columns, parts but the last are a multiple of 32 wide, and the lanes wait in between.
+ */
+struct wn_tile {
+    const float *w, *x;
+    float *y;
+    float *lanes; /* rows * tokens * 32, in an order of the table's own; unused by a tile that is first and last */
+    size_t rows, tokens, cols;
+    size_t w_stride, x_stride, y_stride;
+    bool first, last; /* part of the rows: lanes start at +0; lanes are folded into y, which no other part touches */
+};
+
 struct wn_kernels {
     const char *name; /* "scalar", "avx2", "avx512", "neon" */
 
     /* sum of w[i] * x[i] */
     float (*dot_f32)(const float *w, const float *x, size_t n);
-    /*
-     * y[t * y_stride] = dot of w and x + t * x_stride, t < tokens. The row is decoded already; what batches of tokens use.
-     */
-    void (*dot_f32_tokens)(const float *w, const float *x, size_t x_stride, size_t tokens, size_t n, float *y,
-                           size_t y_stride);
-    /*
-     * For tiles of a matrix product: adds the products of n columns to lanes [rows][tokens][32], w [rows] w_stride apart and
-     * x [tokens] x_stride apart; n a multiple of 32 but in a row's last part. Then sums[i] = the fold of lanes [i][32].
-     */
-    void (*lanes_add)(const float *w, size_t w_stride, size_t rows, const float *x, size_t x_stride, size_t tokens,
-                      size_t n, float *lanes);
-    void (*lanes_fold)(const float *lanes, size_t count, float *sums);
+    void (*mul_tile)(const struct wn_tile *tile);
     /* The same sums straight from a row's stored form (n a multiple of the type's block). */
     float (*dot_bf16)(const uint8_t *w, const float *x, size_t n);
     float (*dot_f16)(const uint8_t *w, const float *x, size_t n);
@@ -102,11 +104,11 @@ void wn_kernels_init(struct wn_kernels *k, unsigned cpu);
 WN_CHECKED const struct wn_kernels *wn_kernels_get(struct wn_err *err);
 
 /*
- * y[t * y_stride + r - first] = row r of m . (x + t * x_stride), for rows first .. first + n - 1 and t < tokens. Each row of m is read
- * once. scratch: m->cols floats. The same bits for any cut of rows or tokens.
+ * y[t * y_stride + r - first] = row r of m . (x + t * x_stride), for rows first .. first + n - 1 and t < tokens. The same
+ * bits for any cut of rows or tokens. Rows of many tokens are read again for each few dozen: n rows should fit a cache.
  */
 void wn_matrix_mul_rows(const struct wn_kernels *k, const struct wn_matrix *m, uint64_t first, uint64_t n,
-                        const float *x, size_t x_stride, size_t tokens, float *y, size_t y_stride, float *scratch);
+                        const float *x, size_t x_stride, size_t tokens, float *y, size_t y_stride);
 
 /* Single values by the same polynomials as the table's. */
 float wn_expf(float x);

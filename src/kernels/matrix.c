@@ -1,8 +1,8 @@
 /*
- * Rows of a matrix times tokens. One token, or two, take the dots of the stored form. More share a decoding: a few rows by a
- * few hundred columns are decoded into the scratch, where the first-level cache holds them, and meet TOKENS tokens, each
- * product's lanes waiting in between. By the law of the summing order both ways give the same bits, so where one hands
- * over to the other is only a matter of speed.
+ * Rows of a matrix times tokens. Up to FEW tokens take the dots of the stored form. More share a decoding: AREA weights at a
+ * time, which the first-level cache holds. Short rows are decoded whole and meet all tokens. Long ones are cut by columns
+ * and meet TOKENS tokens, each product's lanes waiting in between. By the law of the summing order all ways give the same
+ * bits, so where one hands over to the other is only a matter of speed.
  */
 #include "kernels/kernels.h"
 
@@ -10,11 +10,15 @@
 #include <string.h>
 
 #define LANES     32
-#define TOKENS    64  /* met by one decoding; their lanes take 48 KiB of stack */
-#define ROWS      6   /* a whole number of the variants' tiles */
-#define FEW       3   /* tokens up to which the dots of the stored form are faster */
-#define NEAR_ROWS 16  /* whose bytes the second-level cache keeps for the next token */
-#define STEP      256 /* columns that are whole blocks of every type, and whole rounds of lanes */
+#define FEW       3    /* tokens up to which the dots of the stored form are faster */
+#define NEAR_ROWS 16   /* whose bytes the second-level cache keeps for the next token */
+#define AREA      4096 /* decoded weights at a time: a third of the first-level cache */
+#define TILE_ROWS 4    /* of the variants' small tiles */
+#define WHOLE     1024 /* rows up to this length are not cut */
+#define STEP      512  /* columns of longer ones: whole blocks of every type, and whole rounds of lanes */
+#define TOKENS    64   /* met by one decoding of a cut row; their lanes take 64 KiB of stack */
+
+#define NEAT __attribute__((aligned(64))) /* a register's load that crosses cache lines takes two */
 
 /* Columns first .. first + n - 1 of m as a matrix of their own; first a multiple of STEP. */
 static struct wn_matrix columns(const struct wn_matrix *m, size_t first, size_t n)
@@ -40,44 +44,59 @@ static void row_ask(const struct wn_matrix *m, uint64_t row)
             __builtin_prefetch(m->data + row * m->row_bytes + i);
 }
 
-/* Up to ROWS rows from row on, and up to TOKENS tokens; scratch holds rows * width floats. */
-static void mul_tile(const struct wn_kernels *k, const struct wn_matrix *m, uint64_t row, size_t rows, size_t width,
-                     const float *x, size_t x_stride, size_t tokens, float *y, size_t y_stride, float *scratch)
+/* Gives the tile its w: rows from row on of a part of a matrix, where they lie if they are floats, or decoded into room. */
+static void rows_decode(const struct wn_kernels *k, const struct wn_matrix *part, uint64_t row, float *room,
+                        struct wn_tile *tile)
 {
-    float lanes[ROWS * TOKENS * LANES], sums[ROWS * TOKENS];
-    size_t cols = (size_t)m->cols;
-
-    memset(lanes, 0, rows * tokens * LANES * sizeof(*lanes));
-    for (size_t c = 0; c < cols; c += width) {
-        size_t n = cols - c < width ? cols - c : width;
-        struct wn_matrix part = columns(m, c, n);
-
-        for (size_t r = 0; r < rows; r++)
-            k->decode_row(&part, row + r, scratch + r * width);
-        for (size_t r = 0; r < rows; r++)
-            row_ask(&part, row + rows + r);
-        k->lanes_add(scratch, width, rows, x + c, x_stride, tokens, n, lanes);
+    if (part->type == WN_F32 && ((uintptr_t)part->data | part->row_bytes) % _Alignof(float) == 0) {
+        tile->w = (const float *)(const void *)(part->data + row * part->row_bytes);
+        tile->w_stride = part->row_bytes / sizeof(float);
+        return;
     }
-    k->lanes_fold(lanes, rows * tokens, sums);
-    for (size_t t = 0; t < tokens; t++)
-        for (size_t r = 0; r < rows; r++)
-            y[t * y_stride + r] = sums[r * tokens + t];
+    tile->w = room;
+    tile->w_stride = tile->cols;
+    for (size_t r = 0; r < tile->rows; r++)
+        k->decode_row(part, row + r, room + r * tile->cols);
+}
+
+/* Rows from row on times the tile's tokens, `width` columns at a time. The tile comes with all but w, lanes and cols. */
+static void mul_rows(const struct wn_kernels *k, const struct wn_matrix *m, uint64_t row, size_t width,
+                     struct wn_tile tile)
+{
+    float room[AREA] NEAT, lanes[AREA / STEP * TOKENS * LANES] NEAT;
+    size_t cols = (size_t)m->cols, c = 0;
+
+    tile.lanes = lanes;
+    do {
+        struct wn_matrix part = columns(m, c, cols - c < width ? cols - c : width);
+
+        tile.cols = (size_t)part.cols;
+        tile.first = c == 0;
+        tile.last = c + tile.cols == cols;
+        rows_decode(k, &part, row, room, &tile);
+        for (size_t r = 0; r < tile.rows; r++)
+            row_ask(&part, row + tile.rows + r);
+        k->mul_tile(&tile);
+        tile.x += width;
+        c += width;
+    } while (c < cols);
 }
 
 static void mul_decoded(const struct wn_kernels *k, const struct wn_matrix *m, uint64_t first, uint64_t n,
-                        const float *x, size_t x_stride, size_t tokens, float *y, size_t y_stride, float *scratch)
+                        const float *x, size_t x_stride, size_t tokens, float *y, size_t y_stride)
 {
-    /* a tile of rows * width floats must fit into the scratch of cols floats */
-    size_t cols = (size_t)m->cols, fit = cols / STEP, rows = fit < 1 ? 1 : fit < ROWS ? fit : ROWS;
-    size_t width = rows == 1 ? cols : cols / rows / STEP * STEP;
+    size_t cols = (size_t)m->cols, width = cols > WHOLE ? STEP : cols > LANES ? cols : LANES;
+    size_t rows = AREA / width / TILE_ROWS * TILE_ROWS, some = cols > WHOLE ? TOKENS : tokens;
 
-    for (uint64_t r = 0; r < n; r += rows) {
-        size_t some = n - r < rows ? (size_t)(n - r) : rows;
-
-        for (size_t t = 0; t < tokens; t += TOKENS)
-            mul_tile(k, m, first + r, some, width, x + t * x_stride, x_stride,
-                     tokens - t < TOKENS ? tokens - t : TOKENS, y + t * y_stride + r, y_stride, scratch);
-    }
+    for (size_t t = 0; t < tokens; t += some)
+        for (uint64_t r = 0; r < n; r += rows)
+            mul_rows(k, m, first + r, width,
+                     (struct wn_tile){.x = x + t * x_stride,
+                                      .y = y + t * y_stride + r,
+                                      .rows = n - r < rows ? (size_t)(n - r) : rows,
+                                      .tokens = tokens - t < some ? tokens - t : some,
+                                      .x_stride = x_stride,
+                                      .y_stride = y_stride});
 }
 
 /* By the dots of the stored form, a few rows at a time so that they are still near for the next token. */
@@ -95,9 +114,9 @@ static bool mul_stored(const struct wn_kernels *k, const struct wn_matrix *m, ui
 }
 
 void wn_matrix_mul_rows(const struct wn_kernels *k, const struct wn_matrix *m, uint64_t first, uint64_t n,
-                        const float *x, size_t x_stride, size_t tokens, float *y, size_t y_stride, float *scratch)
+                        const float *x, size_t x_stride, size_t tokens, float *y, size_t y_stride)
 {
     assert(first <= m->rows && n <= m->rows - first);
     if (tokens > FEW || !mul_stored(k, m, first, n, x, x_stride, tokens, y, y_stride))
-        mul_decoded(k, m, first, n, x, x_stride, tokens, y, y_stride, scratch);
+        mul_decoded(k, m, first, n, x, x_stride, tokens, y, y_stride);
 }

@@ -164,32 +164,43 @@ static void every_mxfp4_scale_and_code_gives_scalars_bits(void **state)
             }
 }
 
-static void tokens_once(size_t n, size_t tokens, size_t stride, size_t y_stride, enum mood mood)
+/* rows * tokens dots, the rows cut into parts of `part` columns; y and x have gaps. */
+static void tile_once(size_t rows, size_t tokens, size_t n, size_t part, enum mood mood)
 {
-    float *w = guarded(0, n * sizeof(*w)), *x = guarded(1, (tokens * stride + n) * sizeof(*x));
-    float *want = guarded(2, (tokens * y_stride + 1) * sizeof(*want)),
-          *got = guarded(3, (tokens * y_stride + 1) * sizeof(*got));
+    size_t stride = n + n % 3, y_stride = rows + tokens % 3, count = (tokens - 1) * y_stride + rows;
+    float *w = guarded(0, ((rows - 1) * stride + n) * sizeof(*w)),
+          *x = guarded(1, ((tokens - 1) * stride + n) * sizeof(*x));
+    float *want = guarded(2, count * sizeof(*want)), *got = guarded(3, count * sizeof(*got));
+    float *lanes = guarded(4, rows * tokens * 32 * sizeof(*lanes));
 
-    floats_fill(w, n, mood);
-    floats_fill(x, tokens * stride + n, mood);
-    memset(want, 0, (tokens * y_stride + 1) * sizeof(*want));
-    for (size_t t = 0; t < tokens; t++)
-        want[t * y_stride] = scalar.dot_f32(w, x + t * stride, n);
+    floats_fill(w, (rows - 1) * stride + n, mood);
+    floats_fill(x, (tokens - 1) * stride + n, mood);
+    memset(want, 0xff, count * sizeof(*want));
+    for (size_t r = 0; r < rows; r++)
+        for (size_t t = 0; t < tokens; t++)
+            want[t * y_stride + r] = scalar.dot_f32(w + r * stride, x + t * stride, n);
     for (size_t v = 0; v <= variant_count; v++) {
         const struct wn_kernels *k = v < variant_count ? &variants[v] : &scalar;
 
-        memset(got, 0, (tokens * y_stride + 1) * sizeof(*got));
-        k->dot_f32_tokens(w, x, stride, tokens, n, got, y_stride);
-        check_same("dot_f32_tokens", k->name, n, want, got, tokens * y_stride + 1);
+        memset(got, 0xff, count * sizeof(*got));
+        memset(lanes, 0xff, rows * tokens * 32 * sizeof(*lanes));
+        for (size_t c = 0; c == 0 || c < n; c += part) {
+            struct wn_tile tile = {w + c,  x + c,  got,      lanes,  rows,         tokens, n - c < part ? n - c : part,
+                                   stride, stride, y_stride, c == 0, n - c <= part};
+
+            k->mul_tile(&tile);
+        }
+        check_same("mul_tile", k->name, n, want, got, count);
     }
 }
 
-static void many_tokens_give_the_bits_of_one_at_a_time(void **state)
+static void tiles_give_the_bits_of_one_dot_at_a_time_however_they_are_cut(void **state)
 {
     (void)state;
-    for (size_t tokens = 0; tokens <= 20; tokens++)
-        for (size_t n = 0; n <= 100; n += 1 + n / 8)
-            tokens_once(n, tokens, n + n % 3, 1 + tokens % 3, (enum mood)((n + tokens) % MOODS));
+    for (size_t rows = 1; rows <= 9; rows++)
+        for (size_t tokens = 1; tokens <= 20; tokens++)
+            for (size_t n = 0; n <= 130; n += 1 + wn_rng_below(&rng, 40))
+                tile_once(rows, tokens, n, 32 * (1 + wn_rng_below(&rng, 5)), (enum mood)((n + tokens) % MOODS));
 }
 
 static void kda_once(size_t k_dim, size_t v_dim, enum mood mood)
@@ -316,7 +327,7 @@ int main(void)
         cmocka_unit_test(the_summing_order_is_32_lanes_folded_in_halves),
         cmocka_unit_test(every_variant_gives_scalars_bits_at_every_length),
         cmocka_unit_test(every_mxfp4_scale_and_code_gives_scalars_bits),
-        cmocka_unit_test(many_tokens_give_the_bits_of_one_at_a_time),
+        cmocka_unit_test(tiles_give_the_bits_of_one_dot_at_a_time_however_they_are_cut),
         cmocka_unit_test(a_kda_step_gives_scalars_bits),
         cmocka_unit_test(a_convolution_step_gives_scalars_bits_and_moves_the_tail),
         cmocka_unit_test(the_largest_passes_over_nans_and_of_nothing_is_minus_infinity),

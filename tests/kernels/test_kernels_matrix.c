@@ -50,18 +50,18 @@ static void product_check(const struct wn_kernels *k, const struct wn_matrix *m,
                           size_t tokens, const float *want)
 {
     size_t rows = m->rows, cut = rows / 3, count = tokens * rows;
-    float *got = guarded(5, count * sizeof(*got)), *scratch = guarded(6, m->cols * sizeof(*scratch));
+    float *got = guarded(5, count * sizeof(*got));
 
     memset(got, 0xff, count * sizeof(*got));
-    wn_matrix_mul_rows(k, m, 0, rows, x, x_stride, tokens, got, rows, scratch);
+    wn_matrix_mul_rows(k, m, 0, rows, x, x_stride, tokens, got, rows);
     check_same(wn_type_info(m->type)->name, k->name, m->cols, want, got, count);
     memset(got, 0xff, count * sizeof(*got));
-    wn_matrix_mul_rows(k, m, 0, cut, x, x_stride, tokens, got, rows, scratch);
-    wn_matrix_mul_rows(k, m, cut, rows - cut, x, x_stride, tokens, got + cut, rows, scratch);
+    wn_matrix_mul_rows(k, m, 0, cut, x, x_stride, tokens, got, rows);
+    wn_matrix_mul_rows(k, m, cut, rows - cut, x, x_stride, tokens, got + cut, rows);
     check_same("cut rows", k->name, m->cols, want, got, count);
     memset(got, 0xff, count * sizeof(*got));
     for (size_t t = 0; t < tokens; t++)
-        wn_matrix_mul_rows(k, m, 0, rows, x + t * x_stride, x_stride, 1, got + t * rows, rows, scratch);
+        wn_matrix_mul_rows(k, m, 0, rows, x + t * x_stride, x_stride, 1, got + t * rows, rows);
     check_same("token by token", k->name, m->cols, want, got, count);
 }
 
@@ -101,12 +101,12 @@ static void a_product_has_the_same_bits_for_any_cut_type_and_table(void **state)
 static void nothing_is_written_for_no_rows_or_no_tokens(void **state)
 {
     struct wn_matrix m = matrix_make(WN_BF16, 4, 64, TAME);
-    float x[64] = {0}, scratch[64], y = 7;
+    float x[64] = {0}, y = 7;
 
     (void)state;
-    wn_matrix_mul_rows(&scalar, &m, 0, 4, x, 64, 0, &y, 4, scratch);
-    wn_matrix_mul_rows(&scalar, &m, 4, 0, x, 64, 3, &y, 4, scratch);
-    wn_matrix_mul_rows(&scalar, &m, 2, 0, x, 64, 1, &y, 4, scratch);
+    wn_matrix_mul_rows(&scalar, &m, 0, 4, x, 64, 0, &y, 4);
+    wn_matrix_mul_rows(&scalar, &m, 4, 0, x, 64, 3, &y, 4);
+    wn_matrix_mul_rows(&scalar, &m, 2, 0, x, 64, 1, &y, 4);
     assert_true(y == 7);
 }
 
@@ -131,11 +131,11 @@ static void decoding_a_row_has_the_bits_of_quant(void **state)
 static void another_row_has_another_product(void **state)
 {
     struct wn_matrix m = matrix_make(WN_Q8_0, 2, 256, TAME);
-    float x[256], scratch[256], y[2];
+    float x[256], y[2];
 
     (void)state;
     floats_fill(x, 256, TAME);
-    wn_matrix_mul_rows(&scalar, &m, 0, 2, x, 256, 1, y, 2, scratch);
+    wn_matrix_mul_rows(&scalar, &m, 0, 2, x, 256, 1, y, 2);
     assert_true(y[0] != y[1]);
 }
 

@@ -25,7 +25,7 @@ static int child(void)
 {
     static const uint8_t block[34] = {0x78, 1, 2, 3};
     struct wn_matrix m = {.type = WN_MXFP4, .rows = 1, .cols = 32, .data = block, .row_bytes = 17};
-    float x[64], y[64], scratch[64];
+    float x[64], y[64];
     struct wn_err err;
     const struct wn_kernels *k = wn_kernels_get(&err);
 
@@ -40,8 +40,8 @@ static int child(void)
     k->softplus(x, y, 63);
     k->softmax(y, 33);
     k->rms_norm(x, NULL, 1e-5f, y, 50);
-    wn_matrix_mul_rows(k, &m, 0, 1, x, 32, 2, y, 1, scratch);
-    wn_matrix_mul_rows(k, &m, 0, 1, x, 32, 1, y, 1, scratch);
+    wn_matrix_mul_rows(k, &m, 0, 1, x, 32, 2, y, 1);
+    wn_matrix_mul_rows(k, &m, 0, 1, x, 32, 1, y, 1);
     y[1] = k->dot_f16(block, x, 17) + k->dot_q8_0(block, x, 32) + k->dot_bf16(block, x, 17);
     printf("%s\n", k->name);
     return 0;

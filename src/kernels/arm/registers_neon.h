@@ -12,9 +12,8 @@
 #define WIDTH      4
 #define REGS       8
 #define EACH(step) step(0) step(1) step(2) step(3) step(4) step(5) step(6) step(7)
-/* accumulators of one tile: TILE_ROWS * TILE_TOKENS, and the operands, fit the 32 registers */
-#define TILE_ROWS   6
-#define TILE_TOKENS 4
+/* accumulators of one tile, TILE_ROWS of these, and the operands fit the 32 registers */
+#define TILE_TOKENS 6
 /* rows whose lanes fit the registers side by side, with those of x */
 #define DOT_ROWS 2
 
@@ -32,6 +31,16 @@ INLINE vf vf_set(float f)
 INLINE vf vf_load(const float *p)
 {
     return vld1q_f32(p);
+}
+
+/* p[0], p[stride], ... */
+INLINE vf vf_load_strided(const float *p, size_t stride)
+{
+    vf a = vld1q_lane_f32(p, vdupq_n_f32(0), 0);
+
+    a = vld1q_lane_f32(p + stride, a, 1);
+    a = vld1q_lane_f32(p + 2 * stride, a, 2);
+    return vld1q_lane_f32(p + 3 * stride, a, 3);
 }
 
 INLINE void vf_store(float *p, vf a)
@@ -131,6 +140,18 @@ INLINE float vf_fold(vf a)
     float32x2_t b = vadd_f32(vget_low_f32(a), vget_high_f32(a));
 
     return vget_lane_f32(b, 0) + vget_lane_f32(b, 1);
+}
+
+/* Lanes 0 and 1 of a's fold, then of b's. */
+INLINE vf vf_fold_to_halves(vf a, vf b)
+{
+    return vaddq_f32(vcombine_f32(vget_low_f32(a), vget_low_f32(b)), vcombine_f32(vget_high_f32(a), vget_high_f32(b)));
+}
+
+/* y[0 .. 3] = the folds of a, b, c, d */
+INLINE void vf_fold_4(vf a, vf b, vf c, vf d, float *y)
+{
+    vst1q_f32(y, vpaddq_f32(vf_fold_to_halves(a, b), vf_fold_to_halves(c, d)));
 }
 
 /* 32 stored weights to floats. */

@@ -16,33 +16,21 @@ static float dot_f32(const float *w, const float *x, size_t n)
     return lanes_sum(&l);
 }
 
-static void dot_f32_tokens(const float *w, const float *x, size_t x_stride, size_t tokens, size_t n, float *y,
-                           size_t y_stride)
+static void mul_tile(const struct wn_tile *p)
 {
-    for (size_t t = 0; t < tokens; t++)
-        y[t * y_stride] = dot_f32(w, x + t * x_stride, n);
-}
+    for (size_t r = 0; r < p->rows; r++)
+        for (size_t t = 0; t < p->tokens; t++) {
+            size_t place = (r * p->tokens + t) * LANES;
+            struct lanes l = {{0}};
 
-static void lanes_add(const float *w, size_t w_stride, size_t rows, const float *x, size_t x_stride, size_t tokens,
-                      size_t n, float *lanes)
-{
-    for (size_t r = 0; r < rows; r++)
-        for (size_t t = 0; t < tokens; t++)
-            for (size_t i = 0; i < n; i++) {
-                float *lane = lanes + (r * tokens + t) * LANES + i % LANES;
-
-                *lane = fmaf(w[r * w_stride + i], x[t * x_stride + i], *lane);
-            }
-}
-
-static void lanes_fold(const float *lanes, size_t count, float *sums)
-{
-    for (size_t i = 0; i < count; i++) {
-        struct lanes l;
-
-        memcpy(l.at, lanes + i * LANES, sizeof(l.at));
-        sums[i] = lanes_sum(&l);
-    }
+            if (!p->first)
+                memcpy(l.at, p->lanes + place, sizeof(l.at));
+            lanes_add_products(&l, p->w + r * p->w_stride, p->x + t * p->x_stride, p->cols);
+            if (p->last)
+                p->y[t * p->y_stride + r] = lanes_sum(&l);
+            else
+                memcpy(p->lanes + place, l.at, sizeof(l.at));
+        }
 }
 
 /* 32 elements at a time, which is a whole number of blocks of each type here. */
@@ -126,9 +114,7 @@ static bool dot_rows(const struct wn_matrix *m, uint64_t first, size_t n, const 
 void wn_scalar_fill_dot(struct wn_kernels *k)
 {
     k->dot_f32 = dot_f32;
-    k->dot_f32_tokens = dot_f32_tokens;
-    k->lanes_add = lanes_add;
-    k->lanes_fold = lanes_fold;
+    k->mul_tile = mul_tile;
     k->dot_bf16 = dot_bf16;
     k->dot_f16 = dot_f16;
     k->dot_q8_0 = dot_q8_0;

@@ -124,7 +124,10 @@ INLINE void dot_side_by_side(block_fn *block, const size_t block_bytes, const st
             lanes[r] =
                 v32_first(tail, v32_fma(block_tail(block, block_bytes, w[r], b, tail), value, lanes[r]), lanes[r]);
     }
-    UNROLL
+    if (rows == 4)
+        v32_fold_4(lanes, y);
+    else
+        UNROLL
     for (size_t r = 0; r < rows; r++)
         y[r] = v32_fold(lanes[r]);
 }
@@ -253,111 +256,6 @@ static void decode_row(const struct wn_matrix *m, uint64_t row, float *dst)
     default:
         wn_quant_decode_row(m, row, dst);
     }
-}
-
-/*
- * Adds the products of `rows` rows with `tokens` tokens to their lanes, lanes [rows][lane_rows][32], one register of lanes
- * after the other: so a tile of rows x tokens needs one accumulator a pair, and each loaded register is used several
- * times. rows and tokens are constants where this is inlined.
- */
-INLINE void tile(const float *w, size_t w_stride, const float *x, size_t x_stride, size_t n, float *lanes,
-                 size_t lane_rows, const size_t rows, const size_t tokens)
-{
-    const size_t whole = n / LANES * LANES;
-
-    for (size_t g = 0; g < LANES; g += WIDTH) {
-        vf sum[TILE_ROWS][TILE_TOKENS * 2], value[TILE_TOKENS * 2];
-
-        UNROLL
-        for (size_t r = 0; r < rows; r++) {
-            UNROLL
-            for (size_t t = 0; t < tokens; t++)
-                sum[r][t] = vf_load(lanes + (r * lane_rows + t) * LANES + g);
-        }
-        for (size_t i = g; i < whole; i += LANES) {
-            UNROLL
-            for (size_t t = 0; t < tokens; t++)
-                value[t] = vf_load(x + t * x_stride + i);
-            UNROLL
-            for (size_t r = 0; r < rows; r++) {
-                vf weight = vf_load(w + r * w_stride + i);
-
-                UNROLL
-                for (size_t t = 0; t < tokens; t++)
-                    sum[r][t] = vf_fma(weight, value[t], sum[r][t]);
-            }
-        }
-        if (n > whole + g) {
-            size_t tail = n - whole - g, i = whole + g;
-
-            UNROLL
-            for (size_t r = 0; r < rows; r++) {
-                vf weight = vf_load_first(w + r * w_stride + i, tail);
-
-                UNROLL
-                for (size_t t = 0; t < tokens; t++)
-                    sum[r][t] =
-                        vf_pick(vf_first(tail), vf_fma(weight, vf_load_first(x + t * x_stride + i, tail), sum[r][t]),
-                                sum[r][t]);
-            }
-        }
-        UNROLL
-        for (size_t r = 0; r < rows; r++) {
-            UNROLL
-            for (size_t t = 0; t < tokens; t++)
-                vf_store(lanes + (r * lane_rows + t) * LANES + g, sum[r][t]);
-        }
-    }
-}
-
-/* lanes_add for `rows` rows, a constant; lanes [rows][tokens][32] */
-INLINE void lanes_add_rows(const float *w, size_t w_stride, const float *x, size_t x_stride, size_t tokens, size_t n,
-                           float *lanes, const size_t rows)
-{
-    size_t t = 0;
-
-    for (; tokens - t >= TILE_TOKENS; t += TILE_TOKENS)
-        tile(w, w_stride, x + t * x_stride, x_stride, n, lanes + t * LANES, tokens, rows, TILE_TOKENS);
-    if (tokens - t >= 2) {
-        tile(w, w_stride, x + t * x_stride, x_stride, n, lanes + t * LANES, tokens, rows, 2);
-        t += 2;
-    }
-    if (t < tokens)
-        tile(w, w_stride, x + t * x_stride, x_stride, n, lanes + t * LANES, tokens, rows, 1);
-}
-
-static void lanes_add(const float *w, size_t w_stride, size_t rows, const float *x, size_t x_stride, size_t tokens,
-                      size_t n, float *lanes)
-{
-    size_t r = 0;
-
-    for (; rows - r >= TILE_ROWS; r += TILE_ROWS)
-        lanes_add_rows(w + r * w_stride, w_stride, x, x_stride, tokens, n, lanes + r * tokens * LANES, TILE_ROWS);
-    for (; r < rows; r++)
-        lanes_add_rows(w + r * w_stride, w_stride, x, x_stride, tokens, n, lanes + r * tokens * LANES, 1);
-}
-
-static void lanes_fold(const float *lanes, size_t count, float *sums)
-{
-    for (size_t i = 0; i < count; i++)
-        sums[i] = v32_fold(v32_load(lanes + i * LANES));
-}
-
-static void dot_f32_tokens(const float *w, const float *x, size_t x_stride, size_t tokens, size_t n, float *y,
-                           size_t y_stride)
-{
-    enum { BATCH = 2 * TILE_TOKENS }; /* enough chains to keep the multipliers busy */
-    size_t t = 0;
-
-    for (; tokens - t >= BATCH; t += BATCH) {
-        float lanes[BATCH * LANES] = {0};
-
-        tile(w, 0, x + t * x_stride, x_stride, n, lanes, BATCH, 1, BATCH);
-        for (size_t i = 0; i < BATCH; i++)
-            y[(t + i) * y_stride] = v32_fold(v32_load(lanes + i * LANES));
-    }
-    for (; t < tokens; t++)
-        y[t * y_stride] = dot_f32(w, x + t * x_stride, n);
 }
 
 #endif

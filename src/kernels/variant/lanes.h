@@ -119,8 +119,8 @@ INLINE v32 v32_first(size_t n, v32 a, v32 old)
     return a;
 }
 
-/* lane j += lane j + 16, then + 8, + 4, + 2, + 1 */
-INLINE float v32_fold(v32 a)
+/* Folds registers in halves, until one is left: lane j += lane j + 16, and so on down to lane j + WIDTH. */
+INLINE vf v32_fold_to_one(v32 a)
 {
     UNROLL
     for (size_t half = REGS / 2; half > 0; half /= 2) {
@@ -128,7 +128,18 @@ INLINE float v32_fold(v32 a)
         for (size_t i = 0; i < half; i++)
             a.at[i] = vf_add(a.at[i], a.at[i + half]);
     }
-    return vf_fold(a.at[0]);
+    return a.at[0];
+}
+
+INLINE float v32_fold(v32 a)
+{
+    return vf_fold(v32_fold_to_one(a));
+}
+
+/* y[i] = the fold of a[i], i < 4: the same additions, several sums at a time. */
+INLINE void v32_fold_4(const v32 *a, float *y)
+{
+    vf_fold_4(v32_fold_to_one(a[0]), v32_fold_to_one(a[1]), v32_fold_to_one(a[2]), v32_fold_to_one(a[3]), y);
 }
 
 #endif

@@ -199,10 +199,13 @@ static void kda_step(float *s, const float *q, const float *k, const float *v, c
         kda_columns(s + j, q, k, v + j, decay, beta, o + j, d + j, k_dim, v_dim, v_dim - j);
 }
 
-/* p[0], p[stride], ..., n of them, n <= WIDTH */
-INLINE vf load_strided(const float *p, size_t stride, size_t n)
+/* p[0], p[stride], ..., n of them, n <= WIDTH, the others 0 */
+INLINE vf load_strided(const float *p, size_t stride, const size_t n)
 {
     float at[WIDTH] = {0};
+
+    if (n == WIDTH)
+        return vf_load_strided(p, stride);
 
     for (size_t i = 0; i < n; i++)
         at[i] = p[i * stride];

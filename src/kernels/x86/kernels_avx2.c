@@ -4,6 +4,7 @@
 #include "kernels/variant/lanes.h"
 #include "kernels/variant/math.h"
 #include "kernels/variant/dot.h"
+#include "kernels/variant/tile.h"
 #include "kernels/variant/vector.h"
 #include "kernels/variant/table.h"
 #include "kernels/variants.h"

@@ -12,9 +12,8 @@
 #define WIDTH      8
 #define REGS       4
 #define EACH(step) step(0) step(1) step(2) step(3)
-/* accumulators of one tile: TILE_ROWS * TILE_TOKENS, and the operands, fit the 16 registers */
-#define TILE_ROWS   3
-#define TILE_TOKENS 4
+/* accumulators of one tile, TILE_ROWS of these, and the operands fit the 16 registers */
+#define TILE_TOKENS 3
 /* rows whose lanes fit the registers side by side, with those of x */
 #define DOT_ROWS 2
 
@@ -32,6 +31,14 @@ INLINE vf vf_set(float f)
 INLINE vf vf_load(const float *p)
 {
     return _mm256_loadu_ps(p);
+}
+
+/* p[0], p[stride], ...; stride < 2^28 */
+INLINE vf vf_load_strided(const float *p, size_t stride)
+{
+    const __m256i number = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+
+    return _mm256_i32gather_ps(p, _mm256_mullo_epi32(number, _mm256_set1_epi32((int)stride)), sizeof(*p));
 }
 
 INLINE void vf_store(float *p, vf a)
@@ -126,6 +133,22 @@ INLINE float vf_fold(vf a)
 
     c = _mm_add_ps(c, _mm_movehl_ps(c, c));
     return _mm_cvtss_f32(_mm_add_ss(c, _mm_movehdup_ps(c)));
+}
+
+/* The folds of a and b as far as four lanes each, beside each other. */
+INLINE vf vf_fold_to_halves(vf a, vf b)
+{
+    return _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
+}
+
+/* y[0 .. 3] = the folds of a, b, c, d */
+INLINE void vf_fold_4(vf a, vf b, vf c, vf d, float *y)
+{
+    vf ac = vf_fold_to_halves(a, c), bd = vf_fold_to_halves(b, d);
+    vf sum = _mm256_add_ps(_mm256_shuffle_ps(ac, bd, 0x44), _mm256_shuffle_ps(ac, bd, 0xee));
+
+    sum = _mm256_add_ps(sum, _mm256_movehdup_ps(sum));
+    _mm_storeu_ps(y, _mm_shuffle_ps(_mm256_castps256_ps128(sum), _mm256_extractf128_ps(sum, 1), 0x88));
 }
 
 /* 32 stored weights to floats. */

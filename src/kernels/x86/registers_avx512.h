@@ -12,9 +12,8 @@
 #define WIDTH      16
 #define REGS       2
 #define EACH(step) step(0) step(1)
-/* accumulators of one tile: TILE_ROWS * TILE_TOKENS, and the operands, fit the 32 registers */
-#define TILE_ROWS   6
-#define TILE_TOKENS 4
+/* accumulators of one tile, TILE_ROWS of these, and the operands fit the 32 registers */
+#define TILE_TOKENS 6
 /* rows whose lanes fit the registers side by side, with those of x */
 #define DOT_ROWS 4
 
@@ -32,6 +31,14 @@ INLINE vf vf_set(float f)
 INLINE vf vf_load(const float *p)
 {
     return _mm512_loadu_ps(p);
+}
+
+/* p[0], p[stride], ...; stride < 2^27 */
+INLINE vf vf_load_strided(const float *p, size_t stride)
+{
+    const __m512i number = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+
+    return _mm512_i32gather_ps(_mm512_mullo_epi32(number, _mm512_set1_epi32((int)stride)), p, sizeof(*p));
 }
 
 INLINE void vf_store(float *p, vf a)
@@ -125,6 +132,18 @@ INLINE float vf_fold(vf a)
 
     c = _mm_add_ps(c, _mm_movehl_ps(c, c));
     return _mm_cvtss_f32(_mm_add_ss(c, _mm_movehdup_ps(c)));
+}
+
+/* y[0 .. 3] = the folds of a, b, c, d. Halves of two registers share one, then quarters of four do. */
+INLINE void vf_fold_4(vf a, vf b, vf c, vf d, float *y)
+{
+    vf ab = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
+    vf cd = _mm512_add_ps(_mm512_shuffle_f32x4(c, d, 0x44), _mm512_shuffle_f32x4(c, d, 0xee));
+    vf sum = _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xdd));
+
+    sum = _mm512_add_ps(sum, _mm512_shuffle_ps(sum, sum, 0x4e));
+    sum = _mm512_add_ps(sum, _mm512_movehdup_ps(sum));
+    _mm_storeu_ps(y, _mm512_castps512_ps128(_mm512_maskz_compress_ps(0x1111, sum)));
 }
 
 /* 32 stored weights to floats. */
