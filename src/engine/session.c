@@ -168,8 +168,10 @@ static bool tell_logits(struct wn_session *s, wn_logits_fn *on_logits, void *arg
 
         compute_logits(s, first, n);
         for (size_t i = 0; i < n; i++)
-            if (!on_logits(arg, start + first + i, s->logits + i * s->ctx.config->vocab_size))
+            if (!on_logits(arg, start + first + i, s->logits + i * s->ctx.config->vocab_size)) {
+                s->last = NULL; /* in the last batch they are there, but no caller should have to know which that was */
                 return wn_fail(err, WN_ERR_CANCELED, "stopped at position %" PRIu64, start + first + i);
+            }
     }
     return true;
 }

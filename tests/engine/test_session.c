@@ -247,20 +247,27 @@ static bool stop_at(void *arg, uint64_t position, const float *logits)
     return position != s->at;
 }
 
+/* Wherever in the chunk: before, in and at the end of the last batch of rows whose logits are computed together. */
 static void a_callback_can_stop_the_feeding(void **state)
 {
+    static const uint64_t places[] = {0, 12, 20, 21, 38, 39};
     const struct fixture *f = *state;
-    struct wn_session *s = golden_session(f->l.weights, (struct how){.chunk = 10});
-    struct stop stop = {.at = 12};
-    struct wn_err err;
 
-    CHECK_FAILS(wn_session_feed(s, f->ids, 60, stop_at, &stop, &err), &err, "stopped at position 12");
-    assert_int_equal(err.code, WN_ERR_CANCELED);
-    assert_int_equal(stop.calls, 13);
-    assert_int_equal(wn_session_position(s), 20); /* whole chunks, and the timeline goes on from there */
-    feed(s, f->ids + 20, 10);
-    expect_cold(f, s, 30);
-    wn_session_free(s);
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        struct wn_session *s = golden_session(f->l.weights, (struct how){.chunk = 20});
+        struct stop stop = {.at = places[i]};
+        size_t chunks = places[i] / 20 + 1;
+        struct wn_err err;
+
+        CHECK_FAILS(wn_session_feed(s, f->ids, 60, stop_at, &stop, &err), &err, "stopped at position");
+        assert_int_equal(err.code, WN_ERR_CANCELED);
+        assert_int_equal(stop.calls, places[i] + 1);
+        assert_null(wn_session_logits(s));
+        assert_int_equal(wn_session_position(s), 20 * chunks); /* whole chunks; the timeline goes on from there */
+        feed(s, f->ids + 20 * chunks, 10);
+        expect_cold(f, s, 20 * chunks + 10);
+        wn_session_free(s);
+    }
 }
 
 static void a_session_takes_the_memory_it_announced(void **state)
