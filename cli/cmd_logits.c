@@ -31,7 +31,7 @@ static bool get_ids(const struct wn_model *m, uint32_t **ids, size_t *count, str
     if (!text)
         return false;
     if (o.ids)
-        ok = ids_argument(text, ids, count, err);
+        ok = ids_argument(text, n, ids, count, err);
     else
         ok = (v = wn_model_vocab(m, err)) != NULL && wn_vocab_encode(v, text, n, o.special, ids, count, err);
     free(text);

@@ -95,7 +95,7 @@ static int to_text(const struct wn_vocab *v, struct wn_err *err)
 
     if (!list)
         return talk_failed(err);
-    if (strlen(list) != n || !ids_argument(list, &ids, &count, err)) {
+    if (!ids_argument(list, n, &ids, &count, err)) {
         free(list);
         return talk_failed(err);
     }

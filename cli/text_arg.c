@@ -10,6 +10,7 @@
 #define READ_PIECE ((size_t)1 << 16)
 #define TEXT_MAX   ((size_t)1 << 30)
 
+/* All of it, with a NUL behind: each time round there is room for a whole piece and that NUL. */
 static char *read_stdin(size_t *n, struct wn_err *err)
 {
     char *text = NULL;
@@ -20,7 +21,7 @@ static char *read_stdin(size_t *n, struct wn_err *err)
         char *more;
         size_t got;
 
-        if (room - *n < READ_PIECE) {
+        if (room - *n <= READ_PIECE) {
             room = room ? room * 2 : 2 * READ_PIECE;
             more = room > TEXT_MAX ? NULL : realloc(text, room);
             if (!more) {
@@ -40,6 +41,7 @@ static char *read_stdin(size_t *n, struct wn_err *err)
         free(text);
         return NULL;
     }
+    text[*n] = '\0';
     return text;
 }
 
@@ -56,14 +58,18 @@ char *text_argument(const char *arg, size_t *n, struct wn_err *err)
     return copy;
 }
 
-bool ids_argument(const char *arg, uint32_t **ids, size_t *count, struct wn_err *err)
+bool ids_argument(const char *arg, size_t n, uint32_t **ids, size_t *count, struct wn_err *err)
 {
     const char *p = arg;
     size_t room = 1;
 
+    *ids = NULL;
+    *count = 0;
+    if (strlen(arg) != n)
+        return wn_fail(err, WN_ERR_ARG, "byte %zu of %zu is a NUL: a list of token ids like 1,2,3 is wanted",
+                       strlen(arg) + 1, n);
     for (const char *c = arg; *c; c++)
         room += *c == ',' || isspace((unsigned char)*c);
-    *count = 0;
     *ids = calloc(room, sizeof **ids);
     if (!*ids)
         return wn_fail(err, WN_ERR_NOMEM, "out of memory: %zu ids", room);
@@ -80,6 +86,7 @@ bool ids_argument(const char *arg, uint32_t **ids, size_t *count, struct wn_err 
         if (end == p || *p == '-' || errno != 0 || v > UINT32_MAX ||
             (*end && *end != ',' && *end != ']' && !isspace((unsigned char)*end))) {
             free(*ids);
+            *ids = NULL;
             return wn_fail(err, WN_ERR_ARG, "'%.20s' is not a list of token ids like 1,2,3", p);
         }
         (*ids)[(*count)++] = (uint32_t)v;
