@@ -65,6 +65,20 @@ void *wn_realloc(void *p, size_t n, size_t size, struct wn_err *err)
     return q ? q : out_of_memory(bytes, err);
 }
 
+void *wn_grow(void *p, size_t *room, size_t need, size_t size, struct wn_err *err)
+{
+    size_t more = *room < 8 ? 8 : *room > SIZE_MAX / 2 ? SIZE_MAX : *room * 2;
+    void *q;
+
+    if (p && need <= *room)
+        return p;
+    more = more < need ? need : more;
+    q = wn_realloc(p, more, size, err);
+    if (q)
+        *room = more;
+    return q;
+}
+
 void *wn_alloc_aligned(size_t bytes, struct wn_err *err)
 {
     void *p = NULL;

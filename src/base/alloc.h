@@ -17,6 +17,12 @@ WN_CHECKED void *wn_alloc(size_t n, size_t size, struct wn_err *err);
 /* Grows or shrinks p (NULL: a new one) to n objects; what is new is not set. On failure p stays as it was. */
 WN_CHECKED void *wn_realloc(void *p, size_t n, size_t size, struct wn_err *err);
 
+/*
+ * Room for `need` objects in an array p of *room of them (NULL and 0: a new one), which grows by doubling. What is new
+ * is not set. On failure p and *room stay as they were.
+ */
+WN_CHECKED void *wn_grow(void *p, size_t *room, size_t need, size_t size, struct wn_err *err);
+
 /* bytes of zeroed memory at a multiple of 64. */
 WN_CHECKED void *wn_alloc_aligned(size_t bytes, struct wn_err *err);
 void wn_free_aligned(void *p);

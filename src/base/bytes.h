@@ -28,6 +28,18 @@ static inline bool wn_bytes_is(struct wn_bytes a, const char *s)
     return wn_bytes_equal(a, wn_bytes_of(s));
 }
 
+static inline bool wn_starts_with(const char *s, const char *start)
+{
+    return strncmp(s, start, strlen(start)) == 0;
+}
+
+static inline bool wn_ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s), m = strlen(end);
+
+    return n >= m && memcmp(s + n - m, end, m) == 0;
+}
+
 /* FNV-1a, for hash tables; not for trust. */
 static inline uint64_t wn_bytes_hash(struct wn_bytes b)
 {

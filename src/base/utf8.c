@@ -61,6 +61,18 @@ size_t wn_utf8_decode(const char *text, size_t n, uint32_t *code)
     return len;
 }
 
+bool wn_utf8_is_valid(const char *s, size_t n)
+{
+    for (size_t at = 0, step; at < n; at += step) {
+        uint32_t code;
+
+        step = wn_utf8_decode(s + at, n - at, &code);
+        if (step == 0)
+            return false;
+    }
+    return true;
+}
+
 size_t wn_utf8_tail(const char *text, size_t n)
 {
     const unsigned char *s = (const unsigned char *)text;

@@ -12,6 +12,9 @@
  */
 size_t wn_utf8_decode(const char *s, size_t n, uint32_t *code);
 
+/* True when s[n] is whole valid characters from end to end. */
+bool wn_utf8_is_valid(const char *s, size_t n);
+
 /*
  * How many bytes at the end of s are the start of a character that more bytes could complete: 0..3. What a streaming
  * writer holds back.

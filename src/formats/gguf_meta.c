@@ -1,7 +1,7 @@
 /* See gguf.h: looking at metadata records. The raw bytes of a record have been checked when it was read. */
 #include "formats/gguf.h"
 #include "formats/gguf_parse.h"
-#include "formats/le.h"
+#include "base/bits.h"
 
 #include <assert.h>
 #include <string.h>
@@ -47,7 +47,7 @@ static bool whole(enum wn_gguf_value type, const char *at, uint64_t *v, bool *ne
 
     if (!has_sign && type != WN_GGUF_U8 && type != WN_GGUF_U16 && type != WN_GGUF_U32 && type != WN_GGUF_U64)
         return false;
-    *v = wn_le_get(at, bytes);
+    *v = wn_load_le(at, bytes);
     *negative = has_sign && (*v >> (bytes * 8 - 1)) != 0;
     if (*negative && bytes < 8)
         *v |= ~(uint64_t)0 << (bytes * 8);
@@ -86,7 +86,7 @@ bool wn_gguf_as_f64(const struct wn_gguf_kv *kv, double *v)
     uint64_t bits;
 
     if (kv->type == WN_GGUF_F32) {
-        uint32_t half = wn_le_u32(kv->value.at);
+        uint32_t half = wn_load32(kv->value.at);
         float f;
 
         memcpy(&f, &half, sizeof f);
@@ -95,7 +95,7 @@ bool wn_gguf_as_f64(const struct wn_gguf_kv *kv, double *v)
     }
     if (kv->type != WN_GGUF_F64)
         return false;
-    bits = wn_le_u64(kv->value.at);
+    bits = wn_load64(kv->value.at);
     memcpy(v, &bits, sizeof *v);
     return true;
 }
@@ -127,7 +127,7 @@ bool wn_gguf_array_string(const struct wn_gguf_kv *kv, uint64_t *at, struct wn_b
 {
     if (kv->type != WN_GGUF_ARRAY || kv->element != WN_GGUF_STRING || *at >= kv->value.n)
         return false;
-    *v = (struct wn_bytes){kv->value.at + *at + 8, (size_t)wn_le_u64(kv->value.at + *at)};
+    *v = (struct wn_bytes){kv->value.at + *at + 8, (size_t)wn_load64(kv->value.at + *at)};
     *at += 8 + v->n;
     return true;
 }

@@ -6,7 +6,7 @@
  * at hand do not is reported as ran_out.
  */
 #include "formats/gguf_parse.h"
-#include "formats/le.h"
+#include "base/bits.h"
 #include "base/alloc.h"
 #include "base/checked.h"
 
@@ -51,7 +51,7 @@ static bool take_u32(struct cursor *c, uint32_t *v)
 
     if (!take(c, 4, &p))
         return false;
-    *v = wn_le_u32(p);
+    *v = wn_load32(p);
     return true;
 }
 
@@ -61,7 +61,7 @@ static bool take_u64(struct cursor *c, uint64_t *v)
 
     if (!take(c, 8, &p))
         return false;
-    *v = wn_le_u64(p);
+    *v = wn_load64(p);
     return true;
 }
 
@@ -157,15 +157,11 @@ static bool take_metadata(struct cursor *c, struct wn_gguf_meta *m, uint64_t cou
     size_t room = 0;
 
     for (uint64_t i = 0; i < count; i++) {
-        if (m->n == room) {
-            struct wn_gguf_kv *more;
+        struct wn_gguf_kv *more = wn_grow(m->kv, &room, m->n + 1, sizeof *more, c->err);
 
-            room = room ? room * 2 : 64;
-            more = wn_realloc(m->kv, room, sizeof *more, c->err);
-            if (!more)
-                return false;
-            m->kv = more;
-        }
+        if (!more)
+            return false;
+        m->kv = more;
         if (!take_kv(c, &m->kv[m->n]))
             return wn_fail_in(c->err, "metadata %" PRIu64 " of %" PRIu64, i + 1, count);
         m->n++;
@@ -183,7 +179,7 @@ static bool find_alignment(struct wn_gguf_meta *m, struct wn_err *err)
     if (kv->type != WN_GGUF_U32)
         return wn_fail(err, WN_ERR_FORMAT, "'" WN_GGUF_ALIGNMENT_KEY "' is a %s, not a u32",
                        wn_gguf_value_name(kv->type));
-    m->alignment = wn_le_u32(kv->value.at);
+    m->alignment = wn_load32(kv->value.at);
     if (m->alignment == 0 || (m->alignment & (m->alignment - 1)) != 0)
         return wn_fail(err, WN_ERR_FORMAT, "'" WN_GGUF_ALIGNMENT_KEY "' is %" PRIu32 ", not a power of two",
                        m->alignment);

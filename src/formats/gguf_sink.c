@@ -12,7 +12,7 @@
  */
 #include "formats/sink_parts.h"
 #include "formats/gguf_parse.h"
-#include "formats/le.h"
+#include "base/bits.h"
 #include "base/alloc.h"
 #include "base/checked.h"
 
@@ -157,7 +157,7 @@ static bool put(struct wn_buf *b, unsigned bytes, uint64_t v, struct wn_err *err
 {
     char le[8];
 
-    wn_le_put(le, bytes, v);
+    wn_store_le(le, bytes, v);
     return wn_buf_add(b, le, bytes, err);
 }
 
@@ -263,7 +263,7 @@ static bool header(const struct wn_sink *s, uint32_t file, struct wn_buf *b, str
     if (!wn_buf_add(b, "GGUF", 4, err) || !put(b, 4, s->o.gguf_version ? s->o.gguf_version : 3, err) ||
         !put(b, 8, f->count, err) || !put(b, 8, 0, err) || !put_metadata(s, file, &kv_count, b, err))
         return false;
-    wn_le_put(b->at + kv_count_at, 8, kv_count);
+    wn_store_le(b->at + kv_count_at, 8, kv_count);
     for (size_t i = f->first; i < f->first + f->count; i++)
         if (!put_info(&s->tensors.at[i], b, err))
             return false;

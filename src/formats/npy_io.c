@@ -4,7 +4,7 @@
  */
 #include "formats/npy_io.h"
 #include "formats/npy_header.h"
-#include "formats/le.h"
+#include "base/bits.h"
 #include "base/alloc.h"
 #include "base/checked.h"
 #include "quant/quant.h"
@@ -36,7 +36,7 @@ static bool read_header(struct wn_npy_header *h, const struct wn_npy_input *in, 
     length_bytes = start[6] == 1 ? 2 : 4;
     if (!in->read(in->arg, start + 8, length_bytes, err))
         return false;
-    length = wn_le_get(start + 8, length_bytes);
+    length = wn_load_le(start + 8, length_bytes);
     *used = 8 + length_bytes + length;
     if (length > HEADER_MAX || *used > in->bytes)
         return wn_fail(err, WN_ERR_FORMAT, "npy header of %" PRIu64 " bytes in %" PRIu64, length, in->bytes);
@@ -50,7 +50,7 @@ static bool read_header(struct wn_npy_header *h, const struct wn_npy_input *in, 
 static bool widen_u64(int64_t *to, const uint8_t *from, uint64_t n, struct wn_err *err)
 {
     for (uint64_t i = 0; i < n; i++) {
-        uint64_t v = wn_le_u64(from + 8 * i);
+        uint64_t v = wn_load64(from + 8 * i);
 
         if (v > INT64_MAX)
             return wn_fail(err, WN_ERR_FORMAT,
@@ -76,15 +76,15 @@ static bool widen(struct wn_npy *a, enum wn_npy_stored stored, const uint8_t *fr
         break;
     case WN_NPY_FROM_I16:
         for (uint64_t i = 0; i < a->elements; i++)
-            i32[i] = (int16_t)wn_le_u16(from + 2 * i);
+            i32[i] = (int16_t)wn_load16(from + 2 * i);
         break;
     case WN_NPY_FROM_U16:
         for (uint64_t i = 0; i < a->elements; i++)
-            i32[i] = wn_le_u16(from + 2 * i);
+            i32[i] = wn_load16(from + 2 * i);
         break;
     case WN_NPY_FROM_U32:
         for (uint64_t i = 0; i < a->elements; i++)
-            i64[i] = wn_le_u32(from + 4 * i);
+            i64[i] = wn_load32(from + 4 * i);
         break;
     case WN_NPY_FROM_U64:
         return widen_u64(i64, from, a->elements, err);

@@ -8,7 +8,7 @@
  */
 #include "formats/safetensors.h"
 #include "formats/json_scan.h"
-#include "formats/le.h"
+#include "base/bits.h"
 #include "base/alloc.h"
 #include "base/checked.h"
 
@@ -33,7 +33,7 @@ enum seen { SEEN_DTYPE = 1, SEEN_SHAPE = 2, SEEN_OFFSETS = 4, SEEN_ALL = 7 };
 
 bool wn_safetensors_length(const unsigned char first[8], uint64_t file_bytes, size_t *n, struct wn_err *err)
 {
-    uint64_t length = wn_le_u64(first);
+    uint64_t length = wn_load64(first);
 
     if (length >= WN_SAFETENSORS_HEADER_LIMIT)
         return wn_fail(err, WN_ERR_FORMAT, "a header of %" PRIu64 " bytes: the format's limit is 100000000", length);

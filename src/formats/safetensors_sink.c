@@ -4,7 +4,7 @@
  * names sorted bytewise, as the reference numbers' folders have it.
  */
 #include "formats/sink_parts.h"
-#include "formats/le.h"
+#include "base/bits.h"
 #include "formats/safetensors.h"
 #include "base/alloc.h"
 #include "base/checked.h"
@@ -20,16 +20,7 @@
 
 static bool is_utf8(const char *s)
 {
-    size_t n = strlen(s);
-
-    for (size_t at = 0, step; at < n; at += step) {
-        uint32_t code;
-
-        step = wn_utf8_decode(s + at, n - at, &code);
-        if (step == 0)
-            return false;
-    }
-    return true;
+    return wn_utf8_is_valid(s, strlen(s));
 }
 
 static bool check(const struct wn_tensor *t, struct wn_err *err)
@@ -202,7 +193,7 @@ static bool header(const struct wn_sink *s, uint32_t file, struct wn_buf *b, str
     if (b->n - 8 >= WN_SAFETENSORS_HEADER_LIMIT)
         return wn_fail(err, WN_ERR_ARG, "'%s': a header of %zu bytes, the format's limit is 100000000",
                        s->files[file].path, b->n - 8);
-    wn_le_put(b->at, 8, b->n - 8);
+    wn_store_le(b->at, 8, b->n - 8);
     return true;
 }
 

@@ -13,15 +13,11 @@ struct wn_name_slot {
 
 bool wn_tensor_list_add(struct wn_tensor_list *l, const struct wn_tensor *t, struct wn_err *err)
 {
-    if (l->n == l->room) {
-        size_t room = l->room ? l->room * 2 : 64;
-        struct wn_tensor *at = wn_realloc(l->at, room, sizeof *at, err);
+    struct wn_tensor *at = wn_grow(l->at, &l->room, l->n + 1, sizeof *at, err);
 
-        if (!at)
-            return false;
-        l->at = at;
-        l->room = room;
-    }
+    if (!at)
+        return false;
+    l->at = at;
     l->at[l->n++] = *t;
     return true;
 }

@@ -5,24 +5,7 @@
 #ifndef WN_JOBS_EXACT_MATH_H
 #define WN_JOBS_EXACT_MATH_H
 
-#include <stdint.h>
-#include <string.h>
-
-static inline double wn_bits_f64(uint64_t bits)
-{
-    double x;
-
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-static inline uint64_t wn_f64_bits(double x)
-{
-    uint64_t bits;
-
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
+#include "base/bits.h"
 
 /*
  * e^x for x in -708 .. 709 (outside, the nearer end's value). x = k ln 2 + r with |r| <= ln 2 / 2; e^r by Taylor to
@@ -52,7 +35,7 @@ static inline double wn_exact_exp(double x)
     p = p * r + 0.5;
     p = p * r + 1.0;
     p = p * r + 1.0;
-    return wn_bits_f64(wn_f64_bits(p) + (wn_f64_bits(shifted) << 52));
+    return wn_f64_of_bits(wn_bits_of_f64(p) + (wn_bits_of_f64(shifted) << 52));
 }
 
 /*
@@ -61,9 +44,9 @@ static inline double wn_exact_exp(double x)
  */
 static inline double wn_exact_log(double x)
 {
-    uint64_t bits = wn_f64_bits(x);
+    uint64_t bits = wn_bits_of_f64(x);
     int64_t k = (int64_t)(bits >> 52) - 1023;
-    double m = wn_bits_f64((bits & 0x000fffffffffffffu) | 0x3ff0000000000000u), s, s2, sum = 0;
+    double m = wn_f64_of_bits((bits & 0x000fffffffffffffu) | 0x3ff0000000000000u), s, s2, sum = 0;
 
     if (m > 0x1.6a09e667f3bcdp0) {
         m *= 0.5;

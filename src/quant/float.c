@@ -1,6 +1,6 @@
 /* F32, F16 and BF16: plain little-endian floats, and the roundings between them. */
 #include "quant/family.h"
-#include "quant/bits.h"
+#include "quant/f16.h"
 
 float wn_f16_to_f32(uint16_t h)
 {

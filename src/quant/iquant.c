@@ -4,7 +4,7 @@
  * bytes can point outside.
  */
 #include "quant/family.h"
-#include "quant/bits.h"
+#include "quant/f16.h"
 #include "quant/grids.h"
 
 #define BLOCK 256

@@ -3,7 +3,7 @@
  * the second for the groups' minima (Q2_K, Q4_K, Q5_K).
  */
 #include "quant/family.h"
-#include "quant/bits.h"
+#include "quant/f16.h"
 #include "quant/grids.h"
 
 #define BLOCK 256

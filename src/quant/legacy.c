@@ -3,7 +3,7 @@
  * The 4-bit types keep element j and element j + 16 in one byte, low nibble first.
  */
 #include "quant/family.h"
-#include "quant/bits.h"
+#include "quant/f16.h"
 #include "quant/grids.h"
 
 #include <math.h>

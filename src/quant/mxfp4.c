@@ -6,7 +6,7 @@
  * both packings, and scale byte 255 is 2^128: so one weight has the same bits in a GGUF and in an HF folder.
  */
 #include "quant/family.h"
-#include "quant/bits.h"
+#include "quant/f16.h"
 
 #include <assert.h>
 

@@ -1,6 +1,6 @@
 /* Codes -1, 0, 1 under one f16 scale: TQ1_0 keeps five in a byte (base 3), TQ2_0 four. Blocks of 256. */
 #include "quant/family.h"
-#include "quant/bits.h"
+#include "quant/f16.h"
 
 #define BLOCK 256
 

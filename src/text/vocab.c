@@ -101,18 +101,6 @@ static bool ranks_fill(struct wn_vocab *v, struct wn_err *err)
     return true;
 }
 
-static bool valid_utf8(struct wn_bytes s)
-{
-    uint32_t code;
-
-    for (size_t at = 0, step; at < s.n; at += step) {
-        step = wn_utf8_decode(s.at + at, s.n - at, &code);
-        if (step == 0)
-            return false;
-    }
-    return true;
-}
-
 /* Names must be valid UTF-8: a text taken apart at them then never falls apart within a character. */
 static bool specials_fill(struct wn_vocab *v, struct wn_err *err)
 {
@@ -125,7 +113,7 @@ static bool specials_fill(struct wn_vocab *v, struct wn_err *err)
     for (uint32_t i = 0; i < v->count; i++) {
         if (!v->special[i])
             continue;
-        if (!valid_utf8(v->tokens[i]))
+        if (!wn_utf8_is_valid(v->tokens[i].at, v->tokens[i].n))
             return wn_fail(err, WN_ERR_FORMAT, "the name of special token %" PRIu32 " is not UTF-8", i);
         wn_specials_add(&v->specials, v->tokens[i], i);
     }

@@ -2,6 +2,7 @@
 #include "wn_test.h"
 
 #include "base/alloc.h"
+#include "base/bits.h"
 #include "base/bytes.h"
 #include "base/checked.h"
 
@@ -16,6 +17,37 @@ static void byte_strings_compare_by_length_and_bytes(void **state)
     assert_true(wn_bytes_equal((struct wn_bytes){NULL, 0}, (struct wn_bytes){"x", 0}));
     assert_true(wn_bytes_is(wn_bytes_of("name"), "name"));
     assert_false(wn_bytes_is(wn_bytes_of("name"), "names"));
+}
+
+static void a_suffix_is_the_end_of_a_string(void **state)
+{
+    (void)state;
+    assert_true(wn_ends_with("a.part", ".part"));
+    assert_true(wn_ends_with(".part", ".part"));
+    assert_true(wn_ends_with("a", ""));
+    assert_false(wn_ends_with("part", ".part"));
+    assert_false(wn_ends_with("a.parts", ".part"));
+}
+
+static void numbers_are_little_endian_at_any_alignment(void **state)
+{
+    unsigned char b[9] = {0xff, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x88}, out[9] = {0};
+
+    (void)state;
+    assert_int_equal(wn_load16(b + 1), 0x0201);
+    assert_int_equal(wn_load32(b + 1), 0x04030201);
+    assert_true(wn_load64(b + 1) == 0x8807060504030201u);
+    assert_true(wn_load_le(b + 1, 3) == 0x030201);
+    assert_true(wn_load_le(b + 1, 8) == wn_load64(b + 1));
+    wn_store16(out + 1, 0x0201);
+    wn_store32(out + 3, 0x06050403);
+    assert_memory_equal(out, "\0\1\2\3\4\5\6\0\0", 9);
+    wn_store_le(out + 1, 8, 0x8807060504030201u);
+    assert_memory_equal(out + 1, b + 1, 8);
+    assert_int_equal(wn_bits_of_f32(wn_f32_of_bits(0x7fc12345)), 0x7fc12345);
+    assert_true(wn_f32_of_bits(0x3f800000) == 1.0f);
+    assert_true(wn_bits_of_f64(wn_f64_of_bits(0xbff0000000000000u)) == 0xbff0000000000000u);
+    assert_true(wn_f64_of_bits(0xbff0000000000000u) == -1.0);
 }
 
 static void the_hash_depends_on_every_byte(void **state)
@@ -100,6 +132,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(byte_strings_compare_by_length_and_bytes),
+        cmocka_unit_test(a_suffix_is_the_end_of_a_string),
+        cmocka_unit_test(numbers_are_little_endian_at_any_alignment),
         cmocka_unit_test(the_hash_depends_on_every_byte),
         cmocka_unit_test(a_buffer_grows_and_keeps_what_is_in_it),
         cmocka_unit_test(a_buffer_that_cannot_grow_stays_as_it_was),

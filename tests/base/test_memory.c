@@ -47,6 +47,31 @@ static void more_than_a_size_holds_is_refused_with_the_figures(void **state)
     CHECK_FAILS(wn_alloc_aligned(SIZE_MAX - 3, &err), &err, "refused");
 }
 
+static void an_array_grows_and_keeps_what_it_holds(void **state)
+{
+    struct wn_err err;
+    uint32_t *p = NULL, *q;
+    size_t room = 0, moves = 0;
+
+    (void)state;
+    for (uint32_t i = 0; i < 1000; i++) {
+        size_t before = room;
+
+        p = wn_grow(p, &room, i + 1, sizeof *p, &err);
+        CHECK_OK(p, &err);
+        moves += room != before;
+        p[i] = i;
+    }
+    for (uint32_t i = 0; i < 1000; i++)
+        assert_int_equal(p[i], i);
+    assert_true(moves < 12);
+    q = wn_grow(p, &room, SIZE_MAX / 2, sizeof *p, &err);
+    CHECK_FAILS(q, &err, "do not fit");
+    assert_null(q);
+    assert_true(room >= 1000 && p[999] == 999);
+    free(p);
+}
+
 static void a_test_can_refuse_the_nth_allocation_and_all_after(void **state)
 {
     struct wn_err err;
@@ -152,15 +177,57 @@ static void too_long_an_error_is_cut_and_not_overrun(void **state)
     assert_int_equal(strlen(err.msg), sizeof err.msg - 1);
 }
 
+static void room_is_counted_as_it_is_taken(void **state)
+{
+    struct wn_room count = {0}, take = {0};
+    struct wn_arena a;
+    struct wn_err err;
+
+    (void)state;
+    assert_null(wn_room_f32(&count, 3, 7));
+    assert_null(wn_room_take(&count, 5, 1, 8));
+    assert_int_equal(count.bytes, 128 + 64);
+    CHECK_OK(wn_arena_init(&a, count.bytes, &err), &err);
+    take.arena = &a;
+    assert_non_null(wn_room_f32(&take, 3, 7));
+    assert_non_null(wn_room_take(&take, 5, 1, 8));
+    assert_int_equal(a.used, count.bytes);
+    assert_int_equal(take.bytes, count.bytes);
+    wn_arena_release(&a);
+}
+
+static void room_beyond_64_bits_does_not_wrap_round(void **state)
+{
+    static const uint64_t large[][2] = {
+        {1ull << 40, 1ull << 40}, {1ull << 32, 1ull << 30}, {UINT64_MAX, 1}, {UINT64_MAX / 4 - 3, 1}};
+    struct wn_arena a;
+    struct wn_err err;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof large / sizeof large[0]; i++) {
+        struct wn_room count = {0};
+
+        assert_null(wn_room_f32(&count, 16, 1));
+        assert_null(wn_room_f32(&count, large[i][0], large[i][1]));
+        assert_null(wn_room_f32(&count, 16, 1));
+        assert_true(count.bytes == UINT64_MAX);
+        CHECK_FAILS(wn_arena_init(&a, count.bytes, &err), &err, "more than a process can have");
+        assert_int_equal(err.code, WN_ERR_NOMEM);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(new_memory_is_zero_and_aligned_where_promised),
         cmocka_unit_test(a_request_for_nothing_can_be_freed),
         cmocka_unit_test(more_than_a_size_holds_is_refused_with_the_figures),
+        cmocka_unit_test(an_array_grows_and_keeps_what_it_holds),
         cmocka_unit_test(a_test_can_refuse_the_nth_allocation_and_all_after),
         cmocka_unit_test(strings_are_copied_with_a_nul_behind_them),
         cmocka_unit_test(an_arena_gives_aligned_room_back_in_order),
+        cmocka_unit_test(room_is_counted_as_it_is_taken),
+        cmocka_unit_test(room_beyond_64_bits_does_not_wrap_round),
         cmocka_unit_test(random_numbers_repeat_and_stay_in_range),
         cmocka_unit_test(an_error_tells_where_before_what),
         cmocka_unit_test(too_long_an_error_is_cut_and_not_overrun),

@@ -93,11 +93,21 @@ static void the_tail_is_what_more_bytes_could_complete(void **state)
         assert_int_equal(wn_utf8_tail(tails[i].text, strlen(tails[i].text)), tails[i].n);
 }
 
+static void a_text_is_valid_when_all_of_it_is(void **state)
+{
+    (void)state;
+    assert_true(wn_utf8_is_valid("", 0));
+    assert_true(wn_utf8_is_valid("a\xc3\xa9\0\xf0\x9f\x91\x8d", 8));
+    assert_false(wn_utf8_is_valid("a\xc3\xa9\0\xf0\x9f\x91\x8d", 7));
+    assert_false(wn_utf8_is_valid("\xff", 1));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_scalar_value_survives_encoding_and_decoding),
         cmocka_unit_test(overlong_forms_surrogates_and_values_above_10ffff_are_invalid),
+        cmocka_unit_test(a_text_is_valid_when_all_of_it_is),
         cmocka_unit_test(the_tail_is_what_more_bytes_could_complete),
     };
 

@@ -1,6 +1,6 @@
 /* See made.h. */
 #include "made.h"
-#include "formats/le.h"
+#include "base/bits.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@ void made_number(struct wn_buf *b, unsigned bytes, uint64_t v)
 {
     char le[8];
 
-    wn_le_put(le, bytes, v);
+    wn_store_le(le, bytes, v);
     add(b, le, bytes);
 }
 

@@ -1,6 +1,6 @@
 /* One GGUF file: what is read from it and what is refused. */
 #include "formats/gguf_parse.h"
-#include "formats/le.h"
+#include "base/bits.h"
 #include "made.h"
 
 #include <stdio.h>
@@ -176,14 +176,14 @@ static void versions_two_and_three_are_read_and_no_others(void **state)
         struct wn_buf b = {0};
 
         make_two(&b);
-        wn_le_put(b.at + 4, 4, v);
+        wn_store_le(b.at + 4, 4, v);
         CHECK_OK(parses(&b, &err), &err);
     }
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct wn_buf b = {0};
 
         make_two(&b);
-        wn_le_put(b.at + 4, 4, cases[i].version);
+        wn_store_le(b.at + 4, 4, cases[i].version);
         CHECK_FAILS(parses(&b, &err), &err, cases[i].says);
     }
 }
@@ -360,7 +360,7 @@ static void declared_sizes_are_not_trusted_shapes(void **state)
         struct wn_buf b = {0};
 
         one_info(&b, "big", 1, eight, 0);
-        wn_le_put(b.at + 24 + 8 + 3, 4, dims);
+        wn_store_le(b.at + 24 + 8 + 3, 4, dims);
         CHECK_FAILS(parses(&b, &err), &err, "dimensions: the format's limit is 4");
     }
 }
@@ -397,7 +397,7 @@ static void declared_sizes_are_not_trusted_counts_and_lengths(void **state)
         made_number(&b, 8, 0);
         made_pad(&b, 32);
         made_zeros(&b, 64);
-        wn_le_put(b.at + cases[i].at, 8, cases[i].v);
+        wn_store_le(b.at + cases[i].at, 8, cases[i].v);
         CHECK_FAILS(parses(&b, &err), &err, cases[i].says);
     }
 }
@@ -417,7 +417,7 @@ static void arrays_of_arrays_and_unknown_value_types_are_refused(void **state)
     CHECK_FAILS(parses(&b, &err), &err, "key 'key.of.it': an array of arrays");
     made_gguf(&b, 0, 1);
     made_kv_number(&b, "key.of.it", WN_GGUF_U32, 0);
-    wn_le_put(b.at + 24 + 8 + 9, 4, 13);
+    wn_store_le(b.at + 24 + 8 + 9, 4, 13);
     made_zeros(&b, 64);
     CHECK_FAILS(parses(&b, &err), &err, "key 'key.of.it': unknown value type 13");
 }

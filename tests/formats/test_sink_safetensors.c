@@ -1,5 +1,5 @@
 /* Safetensors written: one file, folders with their index, names of all kinds. */
-#include "formats/le.h"
+#include "base/bits.h"
 #include "made.h"
 
 #include <stdio.h>
@@ -66,7 +66,7 @@ static char *header_of(const char *folder, const char *name)
     char *bytes = wn_file_slurp(wn_test_path(folder, name), 1 << 24, &n, &err);
 
     CHECK_OK(bytes, &err);
-    length = (size_t)wn_le_u64(bytes);
+    length = (size_t)wn_load64(bytes);
     assert_int_equal(length % 8, 0);
     memmove(bytes, bytes + 8, length);
     while (bytes[length - 1] == ' ')

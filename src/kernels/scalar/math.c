@@ -2,31 +2,14 @@
  * exp and what is made of it. poly.h says how each value is found; this is the text that the variants follow step by step.
  * An argument that is a NaN gives a NaN everywhere: it fails each comparison and runs through the arithmetic.
  */
+#include "base/bits.h"
 #include "kernels/poly.h"
 #include "kernels/scalar/scalar.h"
-
-#include <string.h>
-
-static float float_of_bits(uint32_t bits)
-{
-    float f;
-
-    memcpy(&f, &bits, sizeof(f));
-    return f;
-}
-
-static uint32_t bits_of_float(float f)
-{
-    uint32_t bits;
-
-    memcpy(&bits, &f, sizeof(bits));
-    return bits;
-}
 
 /* 2^n, -126 <= n <= 127 */
 static float power_of_two(int32_t n)
 {
-    return float_of_bits((uint32_t)(n + 127) << 23);
+    return wn_f32_of_bits((uint32_t)(n + 127) << 23);
 }
 
 float wn_expf(float x)
@@ -50,8 +33,8 @@ float wn_expf(float x)
     q = fmaf(r, q, WN_EXP_Q0);
     q = fmaf(r * r, q, r) + 1;
 
-    whole = (int32_t)(bits_of_float(rounded) - bits_of_float(WN_ROUNDER)); /* n as an integer */
-    half = whole >= 0 ? whole / 2 : -((1 - whole) / 2);                    /* rounded down */
+    whole = (int32_t)(wn_bits_of_f32(rounded) - wn_bits_of_f32(WN_ROUNDER)); /* n as an integer */
+    half = whole >= 0 ? whole / 2 : -((1 - whole) / 2);                      /* rounded down */
     return q * power_of_two(half) * power_of_two(whole - half);
 }
 
