@@ -24,7 +24,7 @@ struct wn_session_options {
 struct wn_session_memory {
     uint64_t state, cache, scratch; /* bytes */
 };
-/* What wn_session_new will take. */
+/* What wn_session_new will take; UINT64_MAX where 64 bits do not count it, and wn_session_new then refuses. */
 WN_API void wn_session_need(const struct wn_config *c, const struct wn_session_options *o, unsigned threads,
                             struct wn_session_memory *need);
 

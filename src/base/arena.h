@@ -15,7 +15,7 @@ struct wn_arena {
     size_t used, size, peak;
 };
 
-WN_CHECKED bool wn_arena_init(struct wn_arena *a, size_t bytes, struct wn_err *err);
+WN_CHECKED bool wn_arena_init(struct wn_arena *a, uint64_t bytes, struct wn_err *err);
 void wn_arena_release(struct wn_arena *a);
 
 /* What one take of `bytes` costs, with its alignment. */
@@ -38,5 +38,22 @@ static inline size_t wn_arena_mark(const struct wn_arena *a)
 }
 
 void wn_arena_rewind(struct wn_arena *a, size_t mark);
+
+/*
+ * What a function that lays out buffers takes from: an arena, or nothing, when it only adds up what it would take. It
+ * runs once without an arena and once with it, so that the announced and the taken size cannot differ.
+ */
+struct wn_room {
+    struct wn_arena *arena; /* NULL: all pointers handed out are NULL */
+    uint64_t bytes;         /* UINT64_MAX: more than 64 bits count */
+};
+
+/* n x each objects of `size` bytes. */
+void *wn_room_take(struct wn_room *r, uint64_t n, uint64_t each, size_t size);
+
+static inline float *wn_room_f32(struct wn_room *r, uint64_t n, uint64_t each)
+{
+    return wn_room_take(r, n, each, sizeof(float));
+}
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * Arithmetic on sizes that came from a file. Each function answers false instead of wrapping round; the result is
- * then not set.
+ * then not set. Those called capped stop at UINT64_MAX, for sums that are only compared with a limit in the end.
  */
 #ifndef WN_BASE_CHECKED_H
 #define WN_BASE_CHECKED_H
@@ -21,6 +21,16 @@ WN_CHECKED static inline bool wn_mul_u64(uint64_t a, uint64_t b, uint64_t *produ
         return false;
     *product = a * b;
     return true;
+}
+
+static inline uint64_t wn_add_capped(uint64_t a, uint64_t b)
+{
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+static inline uint64_t wn_mul_capped(uint64_t a, uint64_t b)
+{
+    return b != 0 && a > UINT64_MAX / b ? UINT64_MAX : a * b;
 }
 
 /* Rounds x up to a multiple of align, a power of two. */

@@ -18,7 +18,7 @@ struct wn_state {
     uint32_t cached_layers, context;
 };
 
-/* Bytes of the two blocks. */
+/* Bytes of the two blocks; UINT64_MAX when 64 bits do not count them. Init takes what is known to be less. */
 void wn_state_need(const struct wn_config *c, uint32_t context, uint64_t *recurrent, uint64_t *cache);
 WN_CHECKED bool wn_state_init(struct wn_state *s, const struct wn_config *c, uint32_t context, struct wn_err *err);
 void wn_state_release(struct wn_state *s);

@@ -18,32 +18,34 @@
 /* The sizes that everything else follows from. */
 struct sizes {
     uint32_t context, chunk;
-    size_t logit_rows, arena, worker_floats, row_floats, logit_floats;
+    size_t logit_rows, worker_floats;
+    uint64_t arena, row_floats, logit_floats; /* UINT64_MAX when 64 bits do not count them, as in struct wn_room */
 };
 
-static struct sizes sizes_of(const struct wn_config *c, const struct wn_session_options *o, unsigned threads)
+static struct sizes sizes_of(const struct wn_config *c, const struct wn_session_options *o)
 {
-    uint32_t most = c->context_length ? c->context_length : DEFAULT_CONTEXT;
-    struct sizes z = {.context = o->context ? o->context : (uint32_t)wn_min_size(most, DEFAULT_CONTEXT)};
+    struct sizes z = {.context = o->context ? o->context : (uint32_t)wn_min_size(c->context_length, DEFAULT_CONTEXT)};
 
     z.chunk = (uint32_t)wn_min_size(o->chunk ? o->chunk : DEFAULT_CHUNK, z.context);
     z.logit_rows = wn_min_size(LOGIT_ROWS, z.chunk);
-    z.arena = wn_graph_scratch(c, z.chunk, z.context, threads);
-    z.worker_floats = wn_graph_worker_floats(c, z.context);
-    z.row_floats = (size_t)z.chunk * c->hidden_size * (wn_bank_count(c) + 1);
-    z.logit_floats = z.logit_rows * c->vocab_size;
+    z.arena = wn_graph_scratch(c, z.chunk, z.context);
+    z.worker_floats = wn_graph_worker_floats(c);
+    z.row_floats = wn_mul_capped((uint64_t)z.chunk * c->hidden_size, (uint64_t)wn_bank_count(c) + 1);
+    z.logit_floats = (uint64_t)z.logit_rows * c->vocab_size;
     return z;
 }
 
 static uint64_t scratch_bytes(const struct sizes *z, unsigned threads)
 {
-    return wn_arena_need(z->arena) + (threads * z->worker_floats + z->row_floats + z->logit_floats) * sizeof(float);
+    uint64_t floats = wn_add_capped((uint64_t)threads * z->worker_floats + z->logit_floats, z->row_floats);
+
+    return wn_add_capped(z->arena, wn_mul_capped(floats, sizeof(float)));
 }
 
 void wn_session_need(const struct wn_config *c, const struct wn_session_options *o, unsigned threads,
                      struct wn_session_memory *need)
 {
-    struct sizes z = sizes_of(c, o, threads);
+    struct sizes z = sizes_of(c, o);
 
     wn_state_need(c, z.context, &need->state, &need->cache);
     need->scratch = scratch_bytes(&z, threads);
@@ -67,8 +69,8 @@ static bool allocate(struct wn_session *s, const struct sizes *z, struct wn_err 
     if (!wn_state_init(&s->state, c, z->context, err) || !wn_arena_init(&s->arena, z->arena, err))
         return false;
     s->workers = wn_alloc_aligned(wn_pool_threads(s->ctx.pool) * z->worker_floats * sizeof(float), err);
-    s->rows = s->workers ? wn_alloc_aligned(z->row_floats * sizeof(float), err) : NULL;
-    s->logits = s->rows ? wn_alloc_aligned(z->logit_floats * sizeof(float), err) : NULL;
+    s->rows = s->workers ? wn_alloc_aligned((size_t)z->row_floats * sizeof(float), err) : NULL;
+    s->logits = s->rows ? wn_alloc_aligned((size_t)z->logit_floats * sizeof(float), err) : NULL;
     if (!s->logits)
         return false;
     s->ctx.arena = &s->arena;
@@ -80,19 +82,34 @@ static bool allocate(struct wn_session *s, const struct sizes *z, struct wn_err 
     return true;
 }
 
+/* The context must be one that the model has, and all sizes such that no sum of them was too large to count. */
+static bool check_sizes(const struct wn_config *c, const struct wn_session_options *o, const struct sizes *z,
+                        unsigned threads, struct wn_err *err)
+{
+    struct wn_session_memory need;
+
+    if (z->context > c->context_length)
+        return wn_fail(err, WN_ERR_ARG, "a context of %" PRIu32 " tokens is wanted, the model has %" PRIu32, z->context,
+                       c->context_length);
+    wn_session_need(c, o, threads, &need);
+    if (wn_add_capped(wn_add_capped(need.state, need.cache), need.scratch) > PTRDIFF_MAX)
+        return wn_fail(err, WN_ERR_NOMEM,
+                       "a session of %" PRIu32 " tokens, %" PRIu32 " at once, is more than a process can have: %" PRIu64
+                       " bytes of state, %" PRIu64 " of cache, %" PRIu64 " of scratch",
+                       z->context, z->chunk, need.state, need.cache, need.scratch);
+    return true;
+}
+
 struct wn_session *wn_session_new_with(const struct wn_weights *w, struct wn_pool *pool,
                                        const struct wn_kernels *kernels, const struct wn_session_options *o,
                                        struct wn_err *err)
 {
     const struct wn_config *c = w->config;
-    struct sizes z = sizes_of(c, o, wn_pool_threads(pool));
+    struct sizes z = sizes_of(c, o);
     struct wn_session *s;
 
-    if (c->context_length && z.context > c->context_length) {
-        wn_fail(err, WN_ERR_ARG, "a context of %" PRIu32 " tokens is wanted, the model has %" PRIu32, z.context,
-                c->context_length);
+    if (!check_sizes(c, o, &z, wn_pool_threads(pool), err))
         return NULL;
-    }
     s = wn_alloc(1, sizeof *s, err);
     if (!s)
         return NULL;

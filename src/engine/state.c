@@ -4,8 +4,10 @@
  * only grows.
  */
 #include "base/alloc.h"
+#include "base/checked.h"
 #include "engine/engine.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,8 +15,8 @@ void wn_state_need(const struct wn_config *c, uint32_t context, uint64_t *recurr
 {
     *recurrent = *cache = 0;
     for (uint32_t i = 0; i < c->layer_count; i++) {
-        *recurrent += wn_layer_state_bytes(c, i);
-        *cache += wn_layer_cache_bytes_per_token(c, i) * context;
+        *recurrent = wn_add_capped(*recurrent, wn_layer_state_bytes(c, i));
+        *cache = wn_add_capped(*cache, wn_mul_capped(wn_layer_cache_bytes_per_token(c, i), context));
     }
 }
 
@@ -45,6 +47,7 @@ static void divide(struct wn_state *s, const struct wn_config *c)
             s->cached_layers++;
         }
     }
+    assert(recurrent == s->recurrent + s->recurrent_floats && cache == s->cache + s->cache_floats);
 }
 
 bool wn_state_init(struct wn_state *s, const struct wn_config *c, uint32_t context, struct wn_err *err)
@@ -52,6 +55,7 @@ bool wn_state_init(struct wn_state *s, const struct wn_config *c, uint32_t conte
     uint64_t recurrent, cache;
 
     wn_state_need(c, context, &recurrent, &cache);
+    assert(recurrent < UINT64_MAX && cache < UINT64_MAX);
     *s = (struct wn_state){.recurrent_floats = recurrent / sizeof(float),
                            .cache_floats = cache / sizeof(float),
                            .row_floats = (size_t)c->kv_lora_rank + c->qk_rope_dim,

@@ -3,8 +3,8 @@
  * that layer.c strings together. All tensors of tokens are [token][width], rows without gaps unless said otherwise.
  *
  * Every block comes as a pair: wn_X_forward computes, wn_X_scratch tells the arena bytes that it takes for `tokens`
- * tokens. Both run the same lay-out function of that file, once with an arena and once without, so they cannot
- * disagree.
+ * tokens, UINT64_MAX when 64 bits do not count them. Both run the same lay-out function of that file, once with an arena
+ * and once without (struct wn_room), so they cannot disagree.
  */
 #ifndef WN_GRAPH_BLOCKS_H
 #define WN_GRAPH_BLOCKS_H
@@ -14,19 +14,6 @@
 
 /* Rows of a matrix that one piece of work takes. Small enough to feed many threads with one token of one expert. */
 #define WN_PIECE_ROWS 64
-
-/* Takes from an arena, or, without one, only adds up what would be taken. */
-struct wn_layout {
-    struct wn_arena *arena; /* NULL: count only; all pointers handed out are then NULL */
-    size_t bytes;
-};
-
-void *wn_layout_take(struct wn_layout *l, size_t n, size_t size);
-
-static inline float *wn_layout_f32(struct wn_layout *l, size_t n)
-{
-    return wn_layout_take(l, n, sizeof(float));
-}
 
 static inline float *wn_worker_scratch(const struct wn_ctx *ctx, unsigned worker)
 {
@@ -81,12 +68,12 @@ void wn_norm_rows(const struct wn_ctx *ctx, const float *x, size_t x_stride, con
 /* Attention of x [tokens][hidden] into out [tokens][hidden]; state moves on by `tokens`. */
 void wn_kda_forward(const struct wn_ctx *ctx, const struct wn_layer *layer, const float *x, size_t tokens,
                     struct wn_layer_state *state, float *out);
-size_t wn_kda_scratch(const struct wn_config *c, size_t tokens);
+uint64_t wn_kda_scratch(const struct wn_config *c, uint64_t tokens);
 size_t wn_kda_worker_floats(const struct wn_config *c);
 /* The first token is token `position` of its sequence; the cache holds all before it. */
 void wn_mla_forward(const struct wn_ctx *ctx, const struct wn_layer *layer, const float *x, size_t tokens,
                     struct wn_layer_state *state, uint64_t position, float *out);
-size_t wn_mla_scratch(const struct wn_config *c, size_t tokens, size_t context);
+uint64_t wn_mla_scratch(const struct wn_config *c, uint64_t tokens, uint64_t context);
 
 /*
  * Gated MLPs, all their matrices in two runs of the pool: y = down (act(gate x, up x)).
@@ -104,7 +91,7 @@ void wn_mlp_run(const struct wn_ctx *ctx, const struct wn_mlp_job *jobs, size_t 
 /* The dense layer's MLP: out [tokens][hidden]. */
 void wn_dense_forward(const struct wn_ctx *ctx, const struct wn_layer *layer, const float *x, size_t tokens,
                       float *out);
-size_t wn_dense_scratch(const struct wn_config *c, size_t tokens);
+uint64_t wn_dense_scratch(const struct wn_config *c, uint64_t tokens);
 
 /*
  * Top-k experts of each token. On entry scores [tokens][experts] holds x . gate; it becomes sigmoid of that.
@@ -117,6 +104,6 @@ void wn_router_choose(const struct wn_ctx *ctx, const float *bias, size_t expert
 
 /* Routed and shared experts: out [tokens][hidden]. */
 void wn_moe_forward(const struct wn_ctx *ctx, const struct wn_layer *layer, const float *x, size_t tokens, float *out);
-size_t wn_moe_scratch(const struct wn_config *c, size_t tokens);
+uint64_t wn_moe_scratch(const struct wn_config *c, uint64_t tokens);
 
 #endif

@@ -79,19 +79,19 @@ struct buffers {
     float *g, *u; /* [token][intermediate] */
 };
 
-static void lay(struct wn_layout *l, const struct wn_config *c, size_t tokens, struct buffers *b)
+static void lay(struct wn_room *r, const struct wn_config *c, uint64_t tokens, struct buffers *b)
 {
-    b->g = wn_layout_f32(l, tokens * c->intermediate_size);
-    b->u = wn_layout_f32(l, tokens * c->intermediate_size);
+    b->g = wn_room_f32(r, tokens, c->intermediate_size);
+    b->u = wn_room_f32(r, tokens, c->intermediate_size);
 }
 
-size_t wn_dense_scratch(const struct wn_config *c, size_t tokens)
+uint64_t wn_dense_scratch(const struct wn_config *c, uint64_t tokens)
 {
-    struct wn_layout l = {0};
+    struct wn_room r = {0};
     struct buffers b;
 
-    lay(&l, c, tokens, &b);
-    return l.bytes;
+    lay(&r, c, tokens, &b);
+    return r.bytes;
 }
 
 void wn_dense_forward(const struct wn_ctx *ctx, const struct wn_layer *layer, const float *x, size_t tokens, float *out)
@@ -100,7 +100,7 @@ void wn_dense_forward(const struct wn_ctx *ctx, const struct wn_layer *layer, co
     size_t mark = wn_arena_mark(ctx->arena), first[2];
     struct buffers b;
 
-    lay(&(struct wn_layout){ctx->arena, 0}, ctx->config, tokens, &b);
+    lay(&(struct wn_room){ctx->arena, 0}, ctx->config, tokens, &b);
     wn_mlp_run(ctx, &(struct wn_mlp_job){&w->gate, &w->up, &w->down, x, tokens, b.g, b.u, out}, 1, first);
     wn_arena_rewind(ctx->arena, mark);
 }

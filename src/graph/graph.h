@@ -12,6 +12,7 @@
 
 #include "base/arena.h"
 #include "kernels/kernels.h"
+#include "model/memory.h"
 #include "model/weights.h"
 #include <winnow/pool.h>
 
@@ -53,25 +54,24 @@ struct wn_layer_state {
 
 /* The residual stream of a call's tokens. */
 struct wn_stream {
-    float *p;           /* [tokens][hidden], the running stream; NULL-content just after banking is handled inside */
+    float *p;           /* [tokens][hidden], the running stream */
     float *banks;       /* [bank][tokens][hidden], oldest first; room for wn_bank_count(config) */
     size_t bank_stride; /* floats from one bank to the next, >= tokens * hidden */
     uint32_t bank_count;
     size_t tokens;
 };
 
-/* Banks that all layers push. */
+/* True when a layer pushes the incoming stream; how many of all layers do. */
+bool wn_layer_banks(const struct wn_config *c, uint32_t layer);
 uint32_t wn_bank_count(const struct wn_config *c);
-/* Bytes of one sequence's recurrent state in one layer, and of its cache per token (0 for the other kind). */
-uint64_t wn_layer_state_bytes(const struct wn_config *c, uint32_t layer);
-uint64_t wn_layer_cache_bytes_per_token(const struct wn_config *c, uint32_t layer);
 
 /*
  * Arena bytes that a call of up to `tokens` tokens with up to `context` tokens of cache takes at most, for
- * wn_layer_forward and wn_logits alike; floats of scratch per worker.
+ * wn_layer_forward and wn_logits alike; UINT64_MAX when 64 bits do not count them. Both numbers are below 2^33.
  */
-size_t wn_graph_scratch(const struct wn_config *c, size_t tokens, size_t context, unsigned threads);
-size_t wn_graph_worker_floats(const struct wn_config *c, size_t context);
+uint64_t wn_graph_scratch(const struct wn_config *c, uint64_t tokens, uint64_t context);
+/* Floats of scratch per worker. */
+size_t wn_graph_worker_floats(const struct wn_config *c);
 
 /* y [tokens][m->rows] = x [tokens][m->cols] times m transposed. */
 void wn_linear(const struct wn_ctx *ctx, const struct wn_matrix *m, const float *x, size_t tokens, float *y);

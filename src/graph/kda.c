@@ -28,27 +28,27 @@ struct buffers {
     float *beta;        /* [token][head] */
 };
 
-static void lay(struct wn_layout *l, const struct wn_config *c, size_t tokens, struct buffers *b)
+static void lay(struct wn_room *r, const struct wn_config *c, uint64_t tokens, struct buffers *b)
 {
-    size_t wide = tokens * c->kda_heads * c->kda_head_dim;
+    uint64_t wide = (uint64_t)c->kda_heads * c->kda_head_dim;
 
-    b->q = wn_layout_f32(l, wide);
-    b->k = wn_layout_f32(l, wide);
-    b->v = wn_layout_f32(l, wide);
-    b->decay = wn_layout_f32(l, wide);
-    b->gate = wn_layout_f32(l, wide);
-    b->low = wn_layout_f32(l, tokens * c->kda_head_dim);
-    b->low_g = wn_layout_f32(l, tokens * c->kda_head_dim);
-    b->beta = wn_layout_f32(l, tokens * c->kda_heads);
+    b->q = wn_room_f32(r, tokens, wide);
+    b->k = wn_room_f32(r, tokens, wide);
+    b->v = wn_room_f32(r, tokens, wide);
+    b->decay = wn_room_f32(r, tokens, wide);
+    b->gate = wn_room_f32(r, tokens, wide);
+    b->low = wn_room_f32(r, tokens, c->kda_head_dim);
+    b->low_g = wn_room_f32(r, tokens, c->kda_head_dim);
+    b->beta = wn_room_f32(r, tokens, c->kda_heads);
 }
 
-size_t wn_kda_scratch(const struct wn_config *c, size_t tokens)
+uint64_t wn_kda_scratch(const struct wn_config *c, uint64_t tokens)
 {
-    struct wn_layout l = {0};
+    struct wn_room r = {0};
     struct buffers b;
 
-    lay(&l, c, tokens, &b);
-    return l.bytes;
+    lay(&r, c, tokens, &b);
+    return r.bytes;
 }
 
 /* What one head of one token needs beside its state. */
@@ -181,7 +181,7 @@ void wn_kda_forward(const struct wn_ctx *ctx, const struct wn_layer *layer, cons
     struct kda a = {
         .ctx = ctx, .w = &layer->kda, .state = state, .tokens = tokens, .dim = dim, .wide = c->kda_heads * dim};
 
-    lay(&(struct wn_layout){ctx->arena, 0}, c, tokens, &a.b);
+    lay(&(struct wn_room){ctx->arena, 0}, c, tokens, &a.b);
     project(&a, x);
     wn_pool_run(ctx->pool, prepare_piece, &a, c->kda_heads);
     show(&a, (int32_t)layer->index);

@@ -12,11 +12,6 @@
 #include <assert.h>
 #include <string.h>
 
-static bool banks_here(const struct wn_config *c, uint32_t layer)
-{
-    return c->attn_res_block && layer % c->attn_res_block == 0;
-}
-
 static void push_bank(const struct wn_config *c, struct wn_stream *s)
 {
     assert(s->bank_count < wn_bank_count(c));
@@ -56,7 +51,7 @@ void wn_layer_forward(const struct wn_ctx *ctx, const struct wn_layer *layer, st
         ctx, stream,
         &(struct wn_mix){
             layer->attn_res_score, layer->attn_norm, mix, x, probs, i, {"attn_mix", "attn_norm", "res_probs_attn"}});
-    if (banks_here(c, layer->index)) {
+    if (wn_layer_banks(c, layer->index)) {
         push_bank(c, stream);
         attention(ctx, layer, x, stream->tokens, state, position, stream->p);
     } else {

@@ -8,8 +8,8 @@
  *   o = v_b (sum_t p_t latent_t);  out = W_o (o * sigmoid(g x))
  *
  * Scores are one dot product over kv_lora + rope. A weighted sum runs over its keys in rising order. Queries are taken
- * in tiles, keys in blocks, so that one reading of a stretch of the cache serves many heads and queries; a score and a
- * sum know nothing of the tile they were computed in.
+ * in tiles: for scores, one reading of a block of keys serves all heads of all queries of the tile; for sums, one of some
+ * columns serves a few heads of one query. A score and a sum know nothing of the tile they were computed in.
  */
 #include "graph/blocks.h"
 
@@ -32,34 +32,35 @@ struct buffers {
     float *scores;   /* [query of the tile][head][key] */
 };
 
-static size_t score_floats(const struct wn_config *c, size_t tokens, size_t keys)
+/* Never falls as tokens or keys grow: the last chunk of a context takes the most. */
+static uint64_t score_floats(const struct wn_config *c, uint64_t tokens, uint64_t keys)
 {
-    size_t one = c->heads * keys, all = tokens * one;
+    uint64_t one = c->heads * keys, tile = one > SCORE_FLOATS ? one : SCORE_FLOATS;
 
-    return all <= SCORE_FLOATS ? all : one > SCORE_FLOATS ? one : SCORE_FLOATS;
+    return wn_min_u64(tile, wn_mul_capped(tokens, one));
 }
 
-static void lay(struct wn_layout *l, const struct wn_config *c, size_t tokens, size_t keys, struct buffers *b)
+static void lay(struct wn_room *r, const struct wn_config *c, uint64_t tokens, uint64_t keys, struct buffers *b)
 {
-    size_t row = c->kv_lora_rank + c->qk_rope_dim, heads = tokens * c->heads;
+    uint64_t row = (uint64_t)c->kv_lora_rank + c->qk_rope_dim, heads = tokens * c->heads;
 
-    b->q_low = wn_layout_f32(l, tokens * c->q_lora_rank);
-    b->q = wn_layout_f32(l, heads * (c->qk_nope_dim + c->qk_rope_dim));
-    b->c = wn_layout_f32(l, tokens * row);
-    b->q_abs = wn_layout_f32(l, heads * row);
-    b->latent = wn_layout_f32(l, heads * c->kv_lora_rank);
-    b->o = wn_layout_f32(l, heads * c->v_head_dim);
-    b->gate = wn_layout_f32(l, heads * c->v_head_dim);
-    b->scores = wn_layout_f32(l, score_floats(c, tokens, keys));
+    b->q_low = wn_room_f32(r, tokens, c->q_lora_rank);
+    b->q = wn_room_f32(r, heads, (uint64_t)c->qk_nope_dim + c->qk_rope_dim);
+    b->c = wn_room_f32(r, tokens, row);
+    b->q_abs = wn_room_f32(r, heads, row);
+    b->latent = wn_room_f32(r, heads, c->kv_lora_rank);
+    b->o = wn_room_f32(r, heads, c->v_head_dim);
+    b->gate = wn_room_f32(r, heads, c->v_head_dim);
+    b->scores = wn_room_f32(r, score_floats(c, tokens, keys), 1);
 }
 
-size_t wn_mla_scratch(const struct wn_config *c, size_t tokens, size_t context)
+uint64_t wn_mla_scratch(const struct wn_config *c, uint64_t tokens, uint64_t context)
 {
-    struct wn_layout l = {0};
+    struct wn_room r = {0};
     struct buffers b;
 
-    lay(&l, c, tokens, context, &b);
-    return l.bytes;
+    lay(&r, c, tokens, context, &b);
+    return r.bytes;
 }
 
 struct mla {
@@ -237,7 +238,7 @@ void wn_mla_forward(const struct wn_ctx *ctx, const struct wn_layer *layer, cons
                     .heads = c->heads};
     float *cache = state->cache + a.position * a.row;
 
-    lay(&(struct wn_layout){ctx->arena, 0}, c, tokens, a.position + tokens, &a.b);
+    lay(&(struct wn_room){ctx->arena, 0}, c, tokens, a.position + tokens, &a.b);
     project(&a, x, cache);
     show_cache(&a, (int32_t)layer->index, cache);
     wn_pool_run(ctx->pool, absorb_piece, &a, a.heads);

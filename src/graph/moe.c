@@ -18,7 +18,8 @@
 struct buffers {
     float *scores, *choice;     /* [token][expert] */
     float *weights;             /* [token][k] */
-    uint32_t *ids, *row;        /* [token][k]: expert, and the pair's row among the grouped */
+    uint32_t *ids;              /* [token][k]: expert */
+    size_t *row;                /* [token][k]: the pair's row among the grouped */
     size_t *first_row;          /* [experts + 1]: where each expert's rows begin */
     float *z;                   /* [token][width], latent models only */
     float *in, *y;              /* [row][width] */
@@ -35,37 +36,37 @@ static size_t width_of(const struct wn_config *c)
     return c->latent_size ? c->latent_size : c->hidden_size;
 }
 
-static void lay(struct wn_layout *l, const struct wn_config *c, size_t tokens, struct buffers *b)
+static void lay(struct wn_room *r, const struct wn_config *c, uint64_t tokens, struct buffers *b)
 {
-    size_t k = c->experts_per_token, rows = tokens * k, width = width_of(c), inner = c->moe_intermediate_size;
-    size_t shared_inner = inner * c->shared_experts, most_jobs = wn_min_size(c->expert_count, rows) + 1;
+    uint64_t rows = tokens * c->experts_per_token, width = width_of(c), inner = c->moe_intermediate_size;
+    uint64_t shared_inner = inner * c->shared_experts, most_jobs = wn_min_u64(c->expert_count, rows) + 1;
 
-    b->scores = wn_layout_f32(l, tokens * c->expert_count);
-    b->choice = wn_layout_f32(l, tokens * c->expert_count);
-    b->weights = wn_layout_f32(l, rows);
-    b->ids = wn_layout_take(l, rows, sizeof *b->ids);
-    b->row = wn_layout_take(l, rows, sizeof *b->row);
-    b->first_row = wn_layout_take(l, c->expert_count + 1, sizeof *b->first_row);
-    b->z = wn_layout_f32(l, c->latent_size ? tokens * width : 0);
-    b->in = wn_layout_f32(l, rows * width);
-    b->y = wn_layout_f32(l, rows * width);
-    b->g = wn_layout_f32(l, rows * inner);
-    b->u = wn_layout_f32(l, rows * inner);
-    b->sum = wn_layout_f32(l, tokens * width);
-    b->shared_g = wn_layout_f32(l, tokens * shared_inner);
-    b->shared_u = wn_layout_f32(l, tokens * shared_inner);
-    b->routed = wn_layout_f32(l, tokens * c->hidden_size);
-    b->jobs = wn_layout_take(l, most_jobs, sizeof *b->jobs);
-    b->first_piece = wn_layout_take(l, most_jobs + 1, sizeof *b->first_piece);
+    b->scores = wn_room_f32(r, tokens, c->expert_count);
+    b->choice = wn_room_f32(r, tokens, c->expert_count);
+    b->weights = wn_room_f32(r, rows, 1);
+    b->ids = wn_room_take(r, rows, 1, sizeof *b->ids);
+    b->row = wn_room_take(r, rows, 1, sizeof *b->row);
+    b->first_row = wn_room_take(r, (uint64_t)c->expert_count + 1, 1, sizeof *b->first_row);
+    b->z = wn_room_f32(r, c->latent_size ? tokens : 0, width);
+    b->in = wn_room_f32(r, rows, width);
+    b->y = wn_room_f32(r, rows, width);
+    b->g = wn_room_f32(r, rows, inner);
+    b->u = wn_room_f32(r, rows, inner);
+    b->sum = wn_room_f32(r, tokens, width);
+    b->shared_g = wn_room_f32(r, tokens, shared_inner);
+    b->shared_u = wn_room_f32(r, tokens, shared_inner);
+    b->routed = wn_room_f32(r, tokens, c->hidden_size);
+    b->jobs = wn_room_take(r, most_jobs, 1, sizeof *b->jobs);
+    b->first_piece = wn_room_take(r, most_jobs + 1, 1, sizeof *b->first_piece);
 }
 
-size_t wn_moe_scratch(const struct wn_config *c, size_t tokens)
+uint64_t wn_moe_scratch(const struct wn_config *c, uint64_t tokens)
 {
-    struct wn_layout l = {0};
+    struct wn_room r = {0};
     struct buffers b;
 
-    lay(&l, c, tokens, &b);
-    return l.bytes;
+    lay(&r, c, tokens, &b);
+    return r.bytes;
 }
 
 struct moe {
@@ -88,7 +89,7 @@ static void group_rows(const struct moe *m)
     for (size_t e = 0; e < m->w->expert_count; e++)
         first[e + 1] += first[e];
     for (size_t i = 0; i < pairs; i++)
-        m->b.row[i] = (uint32_t)first[m->b.ids[i]]++;
+        m->b.row[i] = first[m->b.ids[i]]++;
     /* each entry has moved on to the next expert's beginning */
     memmove(first + 1, first, m->w->expert_count * sizeof *first);
     first[0] = 0;
@@ -200,7 +201,7 @@ void wn_moe_forward(const struct wn_ctx *ctx, const struct wn_layer *layer, cons
     size_t jobs;
 
     assert(m.w->expert_count >= m.k && m.w->expert_count <= c->expert_count);
-    lay(&(struct wn_layout){ctx->arena, 0}, c, tokens, &m.b);
+    lay(&(struct wn_room){ctx->arena, 0}, c, tokens, &m.b);
     route(&m);
     group_rows(&m);
     wn_pool_run(ctx->pool, gather_piece, &m, tokens);

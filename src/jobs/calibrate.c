@@ -74,18 +74,13 @@ static void note_resumed(const struct run *r)
 
 /* ---- what was there before ---- */
 
-static bool is_bank(const struct wn_config *c, uint32_t layer)
-{
-    return c->attn_res_block && layer % c->attn_res_block == 0;
-}
-
 /* Streams that no layer from `next` on reads are what a killed run could not remove. */
 static void drop_stale_streams(struct run *r, uint32_t next)
 {
     const struct wn_config *c = r->c.config;
 
     for (uint32_t i = 0; i < c->layer_count; i++)
-        if (i != next && !(i < next && is_bank(c, i)))
+        if (i != next && !(i < next && wn_layer_banks(c, i)))
             wn_store_drop_stream(&r->store, i);
 }
 
@@ -320,7 +315,7 @@ static bool open_streams(struct run *r, uint32_t i, struct wn_err *err)
     if (!layers)
         return false;
     for (uint32_t k = 0; k < i; k++)
-        if (is_bank(r->c.config, k))
+        if (wn_layer_banks(r->c.config, k))
             layers[n++] = k;
     layers[n++] = i;
     ok = wn_store_open_streams(&r->store, layers, n, err);
@@ -343,7 +338,7 @@ static bool commit(struct run *r, uint32_t i, struct wn_err *err)
     if (!progress(r, "finished", i, r->c.corpus.tokens, err))
         return false;
     wn_store_close_streams(&r->store);
-    if (!is_bank(r->c.config, i))
+    if (!wn_layer_banks(r->c.config, i))
         wn_store_drop_stream(&r->store, i);
     return true;
 }

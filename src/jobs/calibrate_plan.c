@@ -32,32 +32,26 @@ void wn_calibration_drop_pages(const struct wn_model *m)
 
 /* ---- buffers ---- */
 
-/* Takes from the arena when there is one, and adds up otherwise; one walk for both, so they agree. */
-static void *take(struct wn_calibration_buffers *b, size_t *bytes, size_t n, size_t size)
-{
-    *bytes += wn_arena_need(n * size);
-    return b->arena.at ? wn_arena_take(&b->arena, n * size) : NULL;
-}
-
-static size_t lay_out(struct wn_calibration_buffers *b, const struct wn_calibration *c, size_t chunk, unsigned threads)
+static uint64_t lay_out(struct wn_calibration_buffers *b, const struct wn_calibration *c, uint64_t chunk,
+                        unsigned threads)
 {
     const struct wn_config *k = c->config;
     uint64_t state = 0, cache = 0;
-    size_t bytes = 0, hidden = k->hidden_size;
+    struct wn_room r = {.arena = b->arena.at ? &b->arena : NULL};
 
     for (uint32_t i = 0; i < k->layer_count; i++) {
         state = most(state, wn_layer_state_bytes(k, i));
         cache = most(cache, wn_layer_cache_bytes_per_token(k, i));
     }
     b->state_floats = (size_t)state / sizeof(float);
-    b->worker_floats = wn_graph_worker_floats(k, c->corpus.longest);
-    b->p = take(b, &bytes, chunk * hidden, sizeof(float));
-    b->banks = take(b, &bytes, wn_bank_count(k) * chunk * hidden, sizeof(float));
-    b->state = take(b, &bytes, b->state_floats, sizeof(float));
-    b->cache = take(b, &bytes, c->corpus.longest, (size_t)cache);
-    b->norms = take(b, &bytes, chunk * k->experts_per_token, sizeof(double));
-    b->worker_scratch = take(b, &bytes, threads * b->worker_floats, sizeof(float));
-    return bytes + wn_arena_need(wn_graph_scratch(k, chunk, c->corpus.longest, threads));
+    b->worker_floats = wn_graph_worker_floats(k);
+    b->p = wn_room_f32(&r, chunk, k->hidden_size);
+    b->banks = wn_room_f32(&r, wn_bank_count(k) * chunk, k->hidden_size);
+    b->state = wn_room_f32(&r, b->state_floats, 1);
+    b->cache = wn_room_take(&r, c->corpus.longest, 1, (size_t)cache);
+    b->norms = wn_room_take(&r, chunk, k->experts_per_token, sizeof(double));
+    b->worker_scratch = wn_room_f32(&r, threads, b->worker_floats);
+    return wn_add_capped(r.bytes, wn_graph_scratch(k, chunk, c->corpus.longest));
 }
 
 bool wn_calibration_buffers_init(struct wn_calibration_buffers *b, const struct wn_calibration *c, unsigned threads,
@@ -107,7 +101,8 @@ static void size_chunk(struct wn_calibration *c, unsigned threads, uint64_t embe
 
     n->chunk = chunk;
     n->scratch = lay_out(&b, c, chunk, threads);
-    n->peak = most(n->scratch + n->records + most(n->layer, embedding), 3 * n->records) + n->base + UNFORESEEN;
+    n->peak = most(wn_add_capped(n->scratch, n->records + most(n->layer, embedding)), 3 * n->records);
+    n->peak = wn_add_capped(n->peak, n->base + UNFORESEEN);
 }
 
 static bool fit_ram(struct wn_calibration *c, unsigned threads, uint64_t embedding, struct wn_err *err)

@@ -6,7 +6,8 @@
 
 /*
  * Limits far above any model, low enough that no product of two widths, and no sum of such products over all layers,
- * can overflow 64 bits; and that heads x dim fits 32.
+ * can overflow 64 bits; and that heads x dim fits 32. What also grows with tokens has no such limit: the cache and the
+ * scratch of a session are added up with care (engine/state.c, wn_room).
  */
 #define MAX_LAYERS 65536
 #define MAX_WIDTH  (1u << 20)

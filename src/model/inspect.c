@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/checked.h"
 #include "model/config_read.h"
+#include "model/memory.h"
 #include "model/names.h"
 #include "model/own.h"
 
@@ -147,21 +148,11 @@ static void add_token_bytes(const struct tally *tally, struct wn_inspection *in)
         in->token_bytes += in->class_token_bytes[i];
 }
 
-/*
- * A sequence's memory: per KDA layer a matrix a head and the inputs that the three convolutions look back on, in f32.
- */
 static void add_memory(struct wn_inspection *in)
 {
-    const struct wn_config *c = in->config;
-    uint64_t inner = (uint64_t)c->kda_heads * c->kda_head_dim;
-    uint64_t state = inner * c->kda_head_dim + 3 * (c->conv_taps - 1) * inner;
-    uint64_t latent = (uint64_t)c->kv_lora_rank + c->qk_rope_dim;
-
-    for (uint32_t i = 0; i < c->layer_count; i++) {
-        if (c->layers[i].attention == WN_ATTENTION_KDA)
-            in->state_bytes += state * sizeof(float);
-        else
-            in->kv_bytes_per_token += latent * sizeof(float);
+    for (uint32_t i = 0; i < in->config->layer_count; i++) {
+        in->state_bytes += wn_layer_state_bytes(in->config, i);
+        in->kv_bytes_per_token += wn_layer_cache_bytes_per_token(in->config, i);
     }
 }
 

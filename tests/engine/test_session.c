@@ -295,6 +295,45 @@ static void a_session_takes_the_memory_it_announced(void **state)
     }
 }
 
+/* The largest shapes that config_check.c lets through, with all that a file and a caller can ask for. */
+static void sizes_that_64_bits_do_not_count_are_refused_with_the_figures(void **state)
+{
+    enum { LAYERS = 65536 };
+    const struct fixture *f = *state;
+    struct wn_layer_config *layers = calloc(LAYERS, sizeof *layers);
+    struct wn_config c = *f->l.config;
+    struct wn_weights w = {.config = &c};
+    struct wn_session_options o = {.context = INT32_MAX, .chunk = 1};
+    struct wn_session_memory need;
+    struct wn_err err;
+
+    assert_non_null(layers);
+    for (uint32_t i = 0; i < LAYERS; i++)
+        layers[i].attention = i == 0 ? WN_ATTENTION_KDA : WN_ATTENTION_MLA;
+    c.layers = layers;
+    c.layer_count = LAYERS;
+    c.context_length = INT32_MAX;
+    c.kv_lora_rank = c.qk_rope_dim = 1u << 20; /* 2^23 bytes a token and layer: 2^70 in all, which wraps to little */
+    wn_session_need(&c, &o, 2, &need);
+    assert_true(need.state > 0 && need.state < UINT64_MAX);
+    assert_true(need.cache == UINT64_MAX);
+    assert_true(need.scratch < UINT64_MAX);
+    CHECK_FAILS(wn_session_new_with(&w, golden_pool(1), wn_kernels_get(&err), &o, &err), &err,
+                "18446744073709551615 of cache");
+    assert_int_equal(err.code, WN_ERR_NOMEM);
+
+    o.chunk = INT32_MAX;
+    c.kv_lora_rank = c.qk_rope_dim = 1;
+    c.hidden_size = c.attn_res_block = 1u << 20;
+    c.experts_per_token = c.expert_count = c.moe_intermediate_size = 1u << 20;
+    wn_session_need(&c, &o, 2, &need);
+    assert_true(need.cache < UINT64_MAX);
+    assert_true(need.scratch == UINT64_MAX);
+    CHECK_FAILS(wn_session_new_with(&w, golden_pool(1), wn_kernels_get(&err), &o, &err), &err,
+                "18446744073709551615 of scratch");
+    free(layers);
+}
+
 static void scratch_is_as_large_as_the_deepest_path_and_no_larger(void **state)
 {
     const struct fixture *f = *state;
@@ -408,6 +447,7 @@ int main(void)
         cmocka_unit_test(what_does_not_fit_is_refused_before_anything_is_appended),
         cmocka_unit_test(a_callback_can_stop_the_feeding),
         cmocka_unit_test(a_session_takes_the_memory_it_announced),
+        cmocka_unit_test(sizes_that_64_bits_do_not_count_are_refused_with_the_figures),
         cmocka_unit_test(scratch_is_as_large_as_the_deepest_path_and_no_larger),
         cmocka_unit_test(a_step_allocates_nothing),
         cmocka_unit_test(a_thousand_requests_leave_memory_as_it_was),

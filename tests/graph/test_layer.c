@@ -203,7 +203,7 @@ static void the_scratch_that_was_announced_is_what_the_deepest_path_takes(void *
     assert_int_equal(w.s.arena.used, 0);
     assert_true(w.s.arena.peak <= w.s.arena.size);
     w.s.config.intermediate_size = 1; /* this tower has no dense layer, which would be deeper than its MoE */
-    assert_int_equal(w.s.arena.peak, wn_graph_scratch(&w.s.config, TOKENS, TOKENS, 1));
+    assert_int_equal(w.s.arena.peak, wn_graph_scratch(&w.s.config, TOKENS, TOKENS));
     small_release(&w.s);
 }
 
