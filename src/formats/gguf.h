@@ -40,7 +40,7 @@ struct wn_gguf_meta {
     uint32_t alignment; /* of tensor data, a power of two */
 };
 
-/* The LAST record of that key (a key may occur twice in the wild: the later one counts); NULL when there is none. */
+/* The last record of that key (docs/formats/gguf.md names those that may occur twice); NULL when there is none. */
 const struct wn_gguf_kv *wn_gguf_find(const struct wn_gguf_meta *m, const char *key);
 
 /* Values widened to the asked kind; false when the record's type is another or the value does not fit. */

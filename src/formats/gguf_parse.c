@@ -80,8 +80,6 @@ static bool take_string(struct cursor *c, struct wn_bytes *s)
     return true;
 }
 
-/* ---- metadata ---- */
-
 static bool take_value_type(struct cursor *c, enum wn_gguf_value *t)
 {
     uint32_t id;
@@ -169,6 +167,44 @@ static bool take_metadata(struct cursor *c, struct wn_gguf_meta *m, uint64_t cou
     return true;
 }
 
+/* Written twice by a published converter; the later one counts. */
+static const char *const may_repeat[] = {"tokenizer.ggml.eos_token_id"};
+
+static bool repeats_rightly(const struct wn_gguf_kv *a, const struct wn_gguf_kv *b)
+{
+    for (size_t i = 0; i < sizeof may_repeat / sizeof *may_repeat; i++)
+        if (wn_bytes_is(a->key, may_repeat[i]))
+            return a->type == b->type && a->element == b->element;
+    return false;
+}
+
+static int by_key(const void *a, const void *b)
+{
+    const struct wn_gguf_kv *x = *(const struct wn_gguf_kv *const *)a, *y = *(const struct wn_gguf_kv *const *)b;
+    int order = memcmp(x->key.at, y->key.at, wn_min_size(x->key.n, y->key.n));
+
+    if (order != 0 || x->key.n == y->key.n)
+        return order;
+    return x->key.n < y->key.n ? -1 : 1;
+}
+
+static bool check_keys(const struct wn_gguf_meta *m, struct wn_err *err)
+{
+    const struct wn_gguf_kv **sorted = wn_alloc(m->n, sizeof *sorted, err);
+    bool ok = sorted != NULL;
+
+    for (size_t i = 0; ok && i < m->n; i++)
+        sorted[i] = &m->kv[i];
+    if (ok && m->n > 1)
+        qsort(sorted, m->n, sizeof *sorted, by_key);
+    for (size_t i = 1; ok && i < m->n; i++)
+        if (by_key(&sorted[i - 1], &sorted[i]) == 0 && !repeats_rightly(sorted[i - 1], sorted[i]))
+            ok = wn_fail(err, WN_ERR_FORMAT, "key '%.*s' occurs twice", (int)wn_min_size(sorted[i]->key.n, 100),
+                         sorted[i]->key.at);
+    free(sorted);
+    return ok;
+}
+
 static bool find_alignment(struct wn_gguf_meta *m, struct wn_err *err)
 {
     const struct wn_gguf_kv *kv = wn_gguf_find(m, WN_GGUF_ALIGNMENT_KEY);
@@ -185,8 +221,6 @@ static bool find_alignment(struct wn_gguf_meta *m, struct wn_err *err)
                        m->alignment);
     return true;
 }
-
-/* ---- tensors ---- */
 
 static bool find_type(uint32_t id, enum wn_type *t, struct wn_err *err)
 {
@@ -299,8 +333,6 @@ static bool place_tensors(const struct wn_gguf_header *h, struct wn_tensor *t, u
     return true;
 }
 
-/* ---- the whole ---- */
-
 static bool take_version(struct cursor *c, uint32_t *version)
 {
     char *magic;
@@ -340,7 +372,7 @@ bool wn_gguf_parse(struct wn_gguf_header *h, char *bytes, size_t n, uint64_t fil
 
     *h = (struct wn_gguf_header){0};
     if (!take_version(&c, &h->meta.version) || !take_counts(&c, &h->tensor_count, &kvs) ||
-        !take_metadata(&c, &h->meta, kvs) || !find_alignment(&h->meta, err))
+        !take_metadata(&c, &h->meta, kvs) || !check_keys(&h->meta, err) || !find_alignment(&h->meta, err))
         return false;
     for (uint64_t i = 0; i < h->tensor_count; i++)
         if (!take_tensor(&c, file, list))

@@ -54,8 +54,6 @@ static bool check(const struct wn_tensor *t, struct wn_err *err)
     return true;
 }
 
-/* ---- settling ---- */
-
 static const struct wn_gguf_kv *option_kv(const struct wn_sink *s, const char *key)
 {
     struct wn_gguf_meta m = {.kv = (struct wn_gguf_kv *)(uintptr_t)s->o.kv, .n = s->o.kv_count};
@@ -150,8 +148,6 @@ static char *path(const struct wn_sink *s, uint32_t file, struct wn_err *err)
         n -= 5;
     return wn_asprintf(err, "%.*s-%05" PRIu32 "-of-%05" PRIu32 ".gguf", (int)n, s->out, file + 1, s->file_count);
 }
-
-/* ---- the header ---- */
 
 static bool put(struct wn_buf *b, unsigned bytes, uint64_t v, struct wn_err *err)
 {

@@ -163,6 +163,23 @@ bool wn_json_string(struct wn_json *j, struct wn_bytes *s)
     return true;
 }
 
+bool wn_json_object(struct wn_json *j, wn_json_member *member, void *arg)
+{
+    struct wn_bytes key;
+    bool first = true, more;
+
+    if (!wn_json_take(j, '{'))
+        return false;
+    for (;;) {
+        if (!wn_json_more(j, '}', &first, &more))
+            return false;
+        if (!more)
+            return true;
+        if (!wn_json_string(j, &key) || !wn_json_take(j, ':') || !member(arg, key))
+            return false;
+    }
+}
+
 static bool digit_at(const struct wn_json *j)
 {
     return j->at < j->end && *j->at >= '0' && *j->at <= '9';

@@ -6,6 +6,8 @@
 
 #include "formats/tensor_list.h"
 
+#define WN_SAFETENSORS_SUFFIX ".safetensors"
+
 /* The reference reader refuses longer headers; K3's longest is 0.9 MB. */
 #define WN_SAFETENSORS_HEADER_LIMIT 100000000u
 

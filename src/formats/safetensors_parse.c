@@ -24,7 +24,7 @@ struct parse {
     struct wn_bytes last_dtype; /* the types of neighbours are mostly the same */
     enum wn_type last_type;
     char **metadata; /* owned until handed over */
-    size_t metadata_n;
+    size_t metadata_n, metadata_room;
     bool metadata_seen;
     struct wn_err *err;
 };
@@ -93,25 +93,31 @@ static bool parse_offsets(struct parse *p, struct wn_tensor *t)
     return true;
 }
 
-static bool parse_field(struct parse *p, struct wn_tensor *t, unsigned *seen)
+struct entry {
+    struct parse *p;
+    struct wn_tensor *t;
+    unsigned seen;
+};
+
+/* wn_json_member */
+static bool parse_field(void *arg, struct wn_bytes key)
 {
-    struct wn_bytes key;
+    struct entry *e = arg;
+    struct parse *p = e->p;
     unsigned which;
 
-    if (!wn_json_string(&p->json, &key) || !wn_json_take(&p->json, ':'))
-        return false;
     which = wn_bytes_is(key, "dtype")          ? SEEN_DTYPE
             : wn_bytes_is(key, "shape")        ? SEEN_SHAPE
             : wn_bytes_is(key, "data_offsets") ? SEEN_OFFSETS
                                                : 0;
     if (which == 0)
         return wn_fail(p->err, WN_ERR_FORMAT, "unknown key '%.64s'", key.at);
-    if (*seen & which)
+    if (e->seen & which)
         return wn_fail(p->err, WN_ERR_FORMAT, "key '%s' occurs twice", key.at);
-    *seen |= which;
+    e->seen |= which;
     if (which == SEEN_DTYPE)
-        return parse_dtype(p, t);
-    return which == SEEN_SHAPE ? parse_shape(p, t) : parse_offsets(p, t);
+        return parse_dtype(p, e->t);
+    return which == SEEN_SHAPE ? parse_shape(p, e->t) : parse_offsets(p, e->t);
 }
 
 /* The declared span must be what dtype and shape need, to the byte. */
@@ -132,24 +138,15 @@ static bool check_size(const struct wn_tensor *t, struct wn_err *err)
 
 static bool parse_entry(struct parse *p, struct wn_tensor *t)
 {
-    bool first = true, more;
-    unsigned seen = 0;
+    struct entry e = {.p = p, .t = t};
 
-    if (!wn_json_take(&p->json, '{'))
+    if (!wn_json_object(&p->json, parse_field, &e))
         return false;
-    for (;;) {
-        if (!wn_json_more(&p->json, '}', &first, &more))
-            return false;
-        if (!more)
-            break;
-        if (!parse_field(p, t, &seen))
-            return false;
-    }
-    if (seen != SEEN_ALL)
+    if (e.seen != SEEN_ALL)
         return wn_fail(p->err, WN_ERR_FORMAT, "'%s' is missing",
-                       !(seen & SEEN_DTYPE)   ? "dtype"
-                       : !(seen & SEEN_SHAPE) ? "shape"
-                                              : "data_offsets");
+                       !(e.seen & SEEN_DTYPE)   ? "dtype"
+                       : !(e.seen & SEEN_SHAPE) ? "shape"
+                                                : "data_offsets");
     return check_size(t, p->err);
 }
 
@@ -167,68 +164,44 @@ static bool parse_tensor(struct parse *p, struct wn_bytes name)
     return wn_tensor_list_add(p->list, &t, p->err);
 }
 
-/* The array doubles at the powers of two; one more place than strings for the final NULL. */
+/* One more place than strings, for the final NULL. */
 static bool keep_metadata(struct parse *p, const char *s)
 {
-    size_t n = p->metadata_n;
+    char **more = wn_grow(p->metadata, &p->metadata_room, p->metadata_n + 2, sizeof *more, p->err);
 
-    if ((n & (n - 1)) == 0) {
-        char **more = wn_realloc(p->metadata, n ? n * 2 + 1 : 2, sizeof *more, p->err);
-
-        if (!more)
-            return false;
-        p->metadata = more;
-    }
+    if (!more)
+        return false;
+    p->metadata = more;
     p->metadata[p->metadata_n++] = (char *)(uintptr_t)s;
     p->metadata[p->metadata_n] = NULL;
     return true;
 }
 
+/* wn_json_member */
+static bool parse_pair(void *arg, struct wn_bytes key)
+{
+    struct parse *p = arg;
+    struct wn_bytes value;
+
+    return wn_json_string(&p->json, &value) && keep_metadata(p, key.at) && keep_metadata(p, value.at);
+}
+
 static bool parse_metadata(struct parse *p)
 {
-    struct wn_json *j = &p->json;
-    struct wn_bytes key, value;
-    bool first = true, more;
-
     if (p->metadata_seen)
         return wn_fail(p->err, WN_ERR_FORMAT, "it occurs twice");
     p->metadata_seen = true;
-    if (!wn_json_take(j, '{'))
-        return false;
-    for (;;) {
-        if (!wn_json_more(j, '}', &first, &more))
-            return false;
-        if (!more)
-            return true;
-        if (!wn_json_string(j, &key) || !wn_json_take(j, ':') || !wn_json_string(j, &value))
-            return false;
-        if (!keep_metadata(p, key.at) || !keep_metadata(p, value.at))
-            return false;
-    }
+    return wn_json_object(&p->json, parse_pair, p);
 }
 
-static bool parse_header(struct parse *p)
+/* wn_json_member */
+static bool parse_name(void *arg, struct wn_bytes name)
 {
-    struct wn_json *j = &p->json;
-    struct wn_bytes name;
-    bool first = true, more;
+    struct parse *p = arg;
 
-    if (!wn_json_take(j, '{'))
-        return false;
-    for (;;) {
-        if (!wn_json_more(j, '}', &first, &more))
-            return false;
-        if (!more)
-            return wn_json_end(j);
-        if (!wn_json_string(j, &name) || !wn_json_take(j, ':'))
-            return false;
-        if (!wn_bytes_is(name, "__metadata__")) {
-            if (!parse_tensor(p, name))
-                return false;
-        } else if (!parse_metadata(p)) {
-            return wn_fail_in(p->err, "'__metadata__'");
-        }
-    }
+    if (!wn_bytes_is(name, "__metadata__"))
+        return parse_tensor(p, name);
+    return parse_metadata(p) || wn_fail_in(p->err, "'__metadata__'");
 }
 
 /* By offset; an empty tensor before the one that begins at the same byte. Names make the order total. */
@@ -282,7 +255,7 @@ bool wn_safetensors_parse(char *json, size_t n, uint64_t file_bytes, uint32_t fi
     size_t first = list->n;
 
     *metadata = NULL;
-    if (!parse_header(&p)) {
+    if (!wn_json_object(&p.json, parse_name, &p) || !wn_json_end(&p.json)) {
         free(p.metadata);
         return false;
     }

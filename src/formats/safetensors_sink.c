@@ -32,8 +32,6 @@ static bool check(const struct wn_tensor *t, struct wn_err *err)
     return true;
 }
 
-/* ---- settling ---- */
-
 /*
  * Without an index every *.safetensors of the folder counts as part of the model, and with a stale one none of ours:
  * what would be misread afterwards is refused before.
@@ -90,8 +88,6 @@ static char *path(const struct wn_sink *s, uint32_t file, struct wn_err *err)
     file_name(s, file, name);
     return wn_path_join(s->out, name, err);
 }
-
-/* ---- JSON ---- */
 
 static bool put(struct wn_buf *b, const char *s, struct wn_err *err)
 {
@@ -198,8 +194,6 @@ static bool header(const struct wn_sink *s, uint32_t file, struct wn_buf *b, str
 }
 
 const struct wn_sink_writer wn_safetensors_writer = {check, settle, path, header};
-
-/* ---- the index ---- */
 
 static int by_name(const void *a, const void *b)
 {

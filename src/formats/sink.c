@@ -36,8 +36,6 @@ struct wn_sink *wn_sink_new(enum wn_container container, const char *out, const 
     return s;
 }
 
-/* ---- declaring ---- */
-
 /* Sets t->bytes; rows must be whole blocks of the type. */
 static bool find_bytes(struct wn_tensor *t, struct wn_err *err)
 {
@@ -87,8 +85,6 @@ void wn_sink_file_count_at_least(struct wn_sink *s, uint32_t n)
         s->at_least = n;
 }
 
-/* ---- begin ---- */
-
 /* The names stand still from now on. */
 static bool fix_names(struct wn_sink *s, struct wn_err *err)
 {
@@ -100,9 +96,12 @@ static bool fix_names(struct wn_sink *s, struct wn_err *err)
         t[i].name = s->names.at + t[i].at;
     if (!wn_name_table_init(&table, s->tensors.n, err))
         return false;
-    for (size_t i = 0; ok && i < s->tensors.n; i++)
-        if (wn_name_table_add(&table, t, i) != WN_NAME_NONE)
-            ok = wn_fail(err, WN_ERR_ARG, "tensor '%s' was declared twice", t[i].name);
+    for (size_t i = 0; ok && i < s->tensors.n; i++) {
+        size_t before;
+
+        ok = wn_name_table_add(&table, t, i, &before, err) &&
+             (before == WN_NAME_NONE || wn_fail(err, WN_ERR_ARG, "tensor '%s' was declared twice", t[i].name));
+    }
     wn_name_table_release(&table);
     return ok;
 }
@@ -234,8 +233,6 @@ const char *wn_sink_file_path(const struct wn_sink *s, uint32_t file)
     return s->files[file].path;
 }
 
-/* ---- writing ---- */
-
 /* The file that takes the next n bytes; NULL when they may not come. */
 static struct wn_outfile *next_file(struct wn_sink *s, uint64_t n, struct wn_err *err)
 {
@@ -293,8 +290,6 @@ bool wn_sink_copy(struct wn_sink *s, const struct wn_source *from, const struct 
     return out && book(s, wn_outfile_copy(out, &wn_source_file_at(from, t->file)->file, t->at + at, n, err), n, err);
 }
 
-/* ---- the end ---- */
-
 /* Some files stand under their names, but not all: a part of a model must not look like one. */
 static void take_back(const struct wn_sink *s, uint32_t committed)
 {
@@ -307,15 +302,12 @@ static bool commit_files(struct wn_sink *s, struct wn_err *err)
     for (uint32_t f = 0; f < s->file_count; f++) {
         assert(s->files[f].out.at == s->files[f].bytes);
         if (!wn_outfile_commit(&s->files[f].out, err)) {
-            /* it may have failed on either side of the rename; what had stood there before is not ours to remove */
-            take_back(s, f + !s->o.overwrite);
+            take_back(s, f);
             return false;
         }
     }
     if (s->index_path && !wn_outfile_commit(&s->index, err)) {
         take_back(s, s->file_count);
-        if (!s->o.overwrite)
-            (void)unlink(s->index_path);
         return false;
     }
     return true;

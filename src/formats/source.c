@@ -7,6 +7,7 @@
  */
 #include "formats/source.h"
 #include "formats/source_parts.h"
+#include "formats/safetensors.h"
 #include "base/alloc.h"
 #include "base/checked.h"
 
@@ -56,8 +57,10 @@ bool wn_source_index_names(struct wn_source *s, struct wn_err *err)
     if (!wn_name_table_init(&s->names, s->tensors.n, err))
         return false;
     for (size_t i = 0; i < s->tensors.n; i++) {
-        size_t before = wn_name_table_add(&s->names, t, i);
+        size_t before;
 
+        if (!wn_name_table_add(&s->names, t, i, &before, err))
+            return wn_fail_in(err, "'%s'", s->path);
         if (before == WN_NAME_NONE)
             continue;
         if (t[before].file == t[i].file)
@@ -67,13 +70,6 @@ bool wn_source_index_names(struct wn_source *s, struct wn_err *err)
                        s->files[t[before].file].file.path, s->files[t[i].file].file.path);
     }
     return true;
-}
-
-static bool ends_in(const char *s, const char *tail)
-{
-    size_t n = strlen(s), m = strlen(tail);
-
-    return n >= m && strcmp(s + n - m, tail) == 0;
 }
 
 /* "GGUF" cannot begin a safetensors file: as a header length it would be 1,179,993,927 or more. */
@@ -117,7 +113,7 @@ static bool open_path(struct wn_source *s, const char *path, struct wn_err *err)
         return false;
     if (gguf)
         return wn_source_open_gguf(s, path, err);
-    if (ends_in(path, ".safetensors"))
+    if (wn_ends_with(path, WN_SAFETENSORS_SUFFIX))
         return wn_source_open_safetensors(s, path, err);
     return wn_fail(err, WN_ERR_FORMAT, "'%s' is neither a GGUF (it does not begin with 'GGUF') nor named *.safetensors",
                    path);

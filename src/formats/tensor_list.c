@@ -6,6 +6,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#define LOOKS_MAX 8 /* for each slot there is */
+
 struct wn_name_slot {
     uint32_t hash;
     uint32_t number; /* index + 1; 0: free */
@@ -75,16 +77,21 @@ static struct wn_name_slot *slot_of(const struct wn_name_table *t, const struct 
     }
 }
 
-size_t wn_name_table_add(struct wn_name_table *t, const struct wn_tensor *list, size_t i)
+bool wn_name_table_add(struct wn_name_table *t, const struct wn_tensor *list, size_t i, size_t *before,
+                       struct wn_err *err)
 {
     struct wn_bytes name = wn_bytes_of(list[i].name);
     uint32_t hash = (uint32_t)wn_bytes_hash(name);
     struct wn_name_slot *s = slot_of(t, list, name, hash);
 
+    t->looks += (((size_t)(s - t->slots) - hash) & t->mask) + 1;
+    *before = WN_NAME_NONE;
     if (s->number != 0)
-        return s->number - 1;
-    *s = (struct wn_name_slot){hash, (uint32_t)i + 1};
-    return WN_NAME_NONE;
+        *before = s->number - 1;
+    else
+        *s = (struct wn_name_slot){hash, (uint32_t)i + 1};
+    return t->looks / LOOKS_MAX <= t->mask ||
+           wn_fail(err, WN_ERR_FORMAT, "the tensors' names are made to collide in a hash table");
 }
 
 size_t wn_name_table_find(const struct wn_name_table *t, const struct wn_tensor *list, struct wn_bytes name)

@@ -5,6 +5,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#define LOOKS_MAX 8 /* for each slot there is; chance gives one or two for each token */
+
 bool wn_ranks_init(struct wn_ranks *r, const struct wn_bytes *tokens, size_t n, struct wn_err *err)
 {
     size_t slots = 16;
@@ -51,6 +53,7 @@ uint32_t wn_ranks_add(struct wn_ranks *r, uint32_t rank)
     struct wn_rank_slot *slot = slot_of(r, token, &tag);
 
     assert(token.n > 0);
+    r->looks += (((size_t)(slot - r->slots) - (size_t)wn_bytes_hash(token)) & r->mask) + 1;
     if (slot->rank != WN_NO_RANK)
         return slot->rank;
     *slot = (struct wn_rank_slot){tag, rank};
@@ -59,6 +62,11 @@ uint32_t wn_ranks_add(struct wn_ranks *r, uint32_t rank)
     if (token.n == 1)
         r->of_byte[(unsigned char)token.at[0]] = rank;
     return WN_NO_RANK;
+}
+
+bool wn_ranks_are_crowded(const struct wn_ranks *r)
+{
+    return r->looks / LOOKS_MAX > r->mask;
 }
 
 uint32_t wn_ranks_find(const struct wn_ranks *r, struct wn_bytes token)

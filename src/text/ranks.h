@@ -16,6 +16,7 @@ struct wn_rank_slot {
 struct wn_ranks {
     struct wn_rank_slot *slots; /* owned; mask + 1 of them */
     size_t mask;
+    size_t looks;                  /* at slots, by all the adds */
     const struct wn_bytes *tokens; /* borrowed; by rank */
     size_t longest;                /* bytes of the longest token */
     uint32_t of_byte[256];         /* WN_NO_RANK where a single byte is no token */
@@ -30,6 +31,12 @@ void wn_ranks_release(struct wn_ranks *r);
  * them), or WN_NO_RANK.
  */
 uint32_t wn_ranks_add(struct wn_ranks *r, uint32_t rank);
+
+/*
+ * True when tokens collide so often that they must have been made to: filling the table would become quadratic, and
+ * looking up slow. Ask after each add.
+ */
+bool wn_ranks_are_crowded(const struct wn_ranks *r);
 
 /* The rank of these bytes, or WN_NO_RANK. */
 uint32_t wn_ranks_find(const struct wn_ranks *r, struct wn_bytes token);

@@ -94,6 +94,8 @@ static bool ranks_fill(struct wn_vocab *v, struct wn_err *err)
 
         if (before != WN_NO_RANK)
             return wn_fail(err, WN_ERR_FORMAT, "ids %" PRIu32 " and %" PRIu32 " are the same token", before, i);
+        if (wn_ranks_are_crowded(&v->ranks))
+            return wn_fail(err, WN_ERR_FORMAT, "the tokens are made to collide in a hash table");
     }
     for (unsigned byte = 0; byte < 256; byte++)
         if (v->ranks.of_byte[byte] == WN_NO_RANK)

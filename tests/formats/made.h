@@ -9,8 +9,7 @@
 #include "formats/sink.h"
 #include "wn_test.h"
 
-/* ---- GGUF; running out of memory ends the test ---- */
-
+/* Pieces of a GGUF; running out of memory ends the test. */
 void made_number(struct wn_buf *b, unsigned bytes, uint64_t v);
 void made_string(struct wn_buf *b, const char *s);
 void made_zeros(struct wn_buf *b, size_t n);
@@ -23,8 +22,6 @@ void made_kv_string(struct wn_buf *b, const char *key, const char *value);
 /* ne: innermost first, as in the file. */
 void made_info(struct wn_buf *b, const char *name, uint32_t dims, const uint64_t *ne, uint32_t type, uint64_t offset);
 
-/* ---- files ---- */
-
 /* folder/name with these bytes; the buffer is released. Returns its path. */
 const char *made_file(const char *folder, const char *name, struct wn_buf *b);
 /* A safetensors file: the header's length, the header, and so many zero bytes of data (a hole). */
@@ -34,8 +31,6 @@ void made_longer(const char *path, uint64_t bytes);
 void made_write_at(const char *path, uint64_t at, const void *bytes, size_t n);
 /* How many names are in a folder. */
 size_t made_count_names(const char *folder);
-
-/* ---- copies ---- */
 
 /* Declares all tensors of a source in their files and copies them; does not commit. */
 bool made_declare_all(struct wn_sink *s, const struct wn_source *from, struct wn_err *err);

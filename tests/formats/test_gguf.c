@@ -146,21 +146,48 @@ static void all_thirteen_value_types_are_read(void **state)
     wn_source_close(s);
 }
 
-static void the_later_of_two_equal_keys_counts(void **state)
+/* One key with two values of these types. */
+static void make_twice(struct wn_buf *b, const char *key, enum wn_gguf_value first, enum wn_gguf_value second)
 {
+    made_gguf(b, 0, 3);
+    made_kv_number(b, key, first, 1);
+    made_kv_string(b, "between", "them");
+    made_kv_number(b, key, second, 2);
+    made_pad(b, 32);
+}
+
+static void of_two_ends_of_text_the_later_counts_and_a_copy_has_both(void **state)
+{
+    const char *folder = wn_test_folder();
     struct wn_buf b = {0};
     struct wn_source *s;
     struct wn_err err;
 
     (void)state;
-    made_gguf(&b, 0, 2);
-    made_kv_number(&b, "tokenizer.ggml.eos_token_id", WN_GGUF_U32, 1);
-    made_kv_number(&b, "tokenizer.ggml.eos_token_id", WN_GGUF_U32, 2);
-    s = wn_source_open(made_file(wn_test_folder(), "a.gguf", &b), &err);
+    make_twice(&b, "tokenizer.ggml.eos_token_id", WN_GGUF_U32, WN_GGUF_U32);
+    s = wn_source_open(made_file(folder, "a.gguf", &b), &err);
     CHECK_OK(s, &err);
-    assert_int_equal(wn_source_gguf(s)->n, 2);
+    assert_int_equal(wn_source_gguf(s)->n, 3);
     number_of(wn_source_gguf(s), "tokenizer.ggml.eos_token_id", 2);
     wn_source_close(s);
+    CHECK_OK(made_identity(wn_test_path(folder, "a.gguf"), wn_test_path(folder, "b.gguf"), &err), &err);
+    wn_test_same_file(wn_test_path(folder, "a.gguf"), wn_test_path(folder, "b.gguf"));
+}
+
+static void any_other_key_that_occurs_twice_is_refused_by_name(void **state)
+{
+    struct wn_buf b = {0};
+    struct wn_err err;
+
+    (void)state;
+    make_twice(&b, "tokenizer.ggml.eos_token_id", WN_GGUF_U32, WN_GGUF_I32);
+    CHECK_FAILS(parses(&b, &err), &err, "key 'tokenizer.ggml.eos_token_id' occurs twice");
+    b = (struct wn_buf){0};
+    make_twice(&b, "kimi-k3.expert_count", WN_GGUF_U32, WN_GGUF_U32);
+    CHECK_FAILS(parses(&b, &err), &err, "key 'kimi-k3.expert_count' occurs twice");
+    b = (struct wn_buf){0};
+    make_twice(&b, "between", WN_GGUF_U32, WN_GGUF_U32);
+    CHECK_FAILS(parses(&b, &err), &err, "key 'between' occurs twice");
 }
 
 static void versions_two_and_three_are_read_and_no_others(void **state)
@@ -520,7 +547,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_is_listed_with_shapes_outermost_first),
         cmocka_unit_test(all_thirteen_value_types_are_read),
-        cmocka_unit_test(the_later_of_two_equal_keys_counts),
+        cmocka_unit_test(of_two_ends_of_text_the_later_counts_and_a_copy_has_both),
+        cmocka_unit_test(any_other_key_that_occurs_twice_is_refused_by_name),
         cmocka_unit_test(versions_two_and_three_are_read_and_no_others),
         cmocka_unit_test(any_power_of_two_is_an_alignment),
         cmocka_unit_test(data_must_follow_one_another_without_gap_or_overlap),

@@ -294,8 +294,6 @@ static void a_header_cut_at_any_byte_is_an_error(void **state)
     free(bytes);
 }
 
-/* ---- folders ---- */
-
 #define ONE(name) "{\"" name "\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}"
 
 static const char *make_folder(const char *index)
@@ -369,6 +367,56 @@ static void index_and_shards_must_agree_in_every_name(void **state)
             fail_msg("%s: said '%s', wanted '%s' in it", cases[i].index, err.msg, cases[i].says);
         wn_source_close(s);
     }
+}
+
+/*
+ * Each line another file: what an index may say is bounded, and so is the time to find it out. Compared pair by pair,
+ * the files of this one would take minutes.
+ */
+static void an_index_of_too_many_files_is_refused_soon(void **state)
+{
+    const char *folder = make_folder(NULL);
+    struct wn_buf b = {0};
+    struct wn_err err;
+
+    (void)state;
+    for (unsigned i = 0; i < 300000; i++)
+        CHECK_OK(wn_buf_printf(&b, &err, "%s\"t%u\":\"%u.safetensors\"", i ? "," : "{\"weight_map\":{", i, i), &err);
+    CHECK_OK(wn_buf_add(&b, "}}", 2, &err), &err);
+    made_file(folder, "model.safetensors.index.json", &b);
+    CHECK_FAILS(wn_source_open(folder, &err), &err, "more than 65535 files");
+}
+
+/* Lines in turn of two files: names are numbered right however often they come back. */
+static void lines_of_an_index_may_come_in_any_order(void **state)
+{
+    const char *folder = wn_test_folder();
+    struct wn_buf index = {0}, header[2] = {{0}, {0}};
+    struct wn_source *s;
+    struct wn_err err;
+
+    (void)state;
+    for (unsigned i = 0; i < 200; i++) {
+        CHECK_OK(
+            wn_buf_printf(&index, &err, "%s\"t%u\":\"%c.safetensors\"", i ? "," : "{\"weight_map\":{", i, "yx"[i % 2]),
+            &err);
+        CHECK_OK(wn_buf_printf(&header[i % 2], &err,
+                               "%s\"t%u\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}", i > 1 ? "," : "{",
+                               i),
+                 &err);
+    }
+    CHECK_OK(wn_buf_add(&index, "}}", 2, &err), &err);
+    for (int f = 0; f < 2; f++) {
+        CHECK_OK(wn_buf_add(&header[f], "}", 2, &err), &err);
+        made_safetensors(folder, f ? "x.safetensors" : "y.safetensors", header[f].at, 0);
+        wn_buf_release(&header[f]);
+    }
+    made_file(folder, "model.safetensors.index.json", &index);
+    s = wn_source_open(folder, &err);
+    CHECK_OK(s, &err);
+    assert_int_equal(wn_source_find(s, "t199")->file, 0);
+    assert_int_equal(wn_source_find(s, "t198")->file, 1);
+    wn_source_close(s);
 }
 
 static void a_tensor_that_the_index_forgot_is_named(void **state)
@@ -456,6 +504,8 @@ int main(void)
         cmocka_unit_test(a_header_cut_at_any_byte_is_an_error),
         cmocka_unit_test(a_folder_opens_with_and_without_an_index),
         cmocka_unit_test(index_and_shards_must_agree_in_every_name),
+        cmocka_unit_test(an_index_of_too_many_files_is_refused_soon),
+        cmocka_unit_test(lines_of_an_index_may_come_in_any_order),
         cmocka_unit_test(a_tensor_that_the_index_forgot_is_named),
         cmocka_unit_test(one_name_in_two_shards_is_refused_with_both),
         cmocka_unit_test(no_limit_of_512_experts_and_no_4_gib),

@@ -1,5 +1,6 @@
 /* What all sources have in common: views, reads, threads, fingerprints, and running out of memory. */
 #include "base/alloc.h"
+#include "formats/tensor_list.h"
 #include "made.h"
 
 #include <pthread.h>
@@ -236,6 +237,51 @@ static void the_full_size_checkpoint_opens_in_three_seconds(void **state)
     wn_source_close(s);
 }
 
+/* Names whose hashes agree in the bits that a table for so many uses; found by trying. */
+static size_t find_colliding(char (*names)[12], size_t wanted, size_t mask)
+{
+    size_t n = 0;
+
+    for (unsigned i = 0; n < wanted; i++) {
+        snprintf(names[n], sizeof names[n], "%u", i);
+        n += (wn_bytes_hash(wn_bytes_of(names[n])) & mask) == 1;
+    }
+    return n;
+}
+
+/* Filling the table must not become quadratic: half a million such names would keep a reader busy for minutes. */
+static void names_made_to_collide_are_refused_and_honest_ones_are_not(void **state)
+{
+    enum { N = 1000 };
+    static char names[N + 1][12];
+    struct wn_tensor t[N] = {0};
+
+    (void)state;
+    for (int made = 0; made <= 1; made++) {
+        struct wn_name_table table;
+        struct wn_err err;
+        size_t i = 0, before;
+        bool ok = true;
+
+        CHECK_OK(wn_name_table_init(&table, N, &err), &err);
+        if (made)
+            find_colliding(names, N, table.mask);
+        for (; ok && i < N; i++) {
+            if (!made)
+                snprintf(names[i], sizeof names[i], "%zu", i);
+            t[i].name = names[i];
+            ok = wn_name_table_add(&table, t, i, &before, &err);
+            assert_int_equal(before, WN_NAME_NONE);
+        }
+        if (made)
+            CHECK_FAILS(ok, &err, "made to collide");
+        else
+            CHECK_OK(ok, &err);
+        assert_true(made ? i < N / 2 : i == N);
+        wn_name_table_release(&table);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -248,6 +294,7 @@ int main(void)
         cmocka_unit_test(the_fingerprint_tells_names_types_shapes_and_order),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(the_full_size_checkpoint_opens_in_three_seconds),
+        cmocka_unit_test(names_made_to_collide_are_refused_and_honest_ones_are_not),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

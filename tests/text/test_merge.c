@@ -4,6 +4,7 @@
 #include "base/rng.h"
 #include "text/merge.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -183,6 +184,31 @@ static void a_token_that_comes_twice_keeps_its_first_rank(void **state)
     wn_ranks_release(&r);
 }
 
+static void tokens_made_to_collide_are_noticed_and_honest_ones_are_not(void **state)
+{
+    enum { N = 1000 };
+    static char text[N + 1][12];
+    struct wn_bytes tokens[N];
+
+    (void)state;
+    for (int made = 0; made <= 1; made++) {
+        struct wn_ranks r;
+        struct wn_err err;
+        uint32_t n = 0;
+
+        CHECK_OK(wn_ranks_init(&r, tokens, N, &err), &err);
+        for (unsigned i = 0; n < N; i++) {
+            snprintf(text[n], sizeof text[n], "%u", i);
+            tokens[n] = wn_bytes_of(text[n]);
+            n += !made || (wn_bytes_hash(tokens[n]) & r.mask) == 1;
+        }
+        for (n = 0; n < N && !wn_ranks_are_crowded(&r); n++)
+            assert_int_equal(wn_ranks_add(&r, n), WN_NO_RANK);
+        assert_true(made ? n < N / 2 : n == N);
+        wn_ranks_release(&r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -190,6 +216,7 @@ int main(void)
         cmocka_unit_test(a_piece_that_is_a_token_is_that_token_even_if_merging_would_not_get_there),
         cmocka_unit_test(a_long_piece_merges_in_almost_linear_time),
         cmocka_unit_test(a_token_that_comes_twice_keeps_its_first_rank),
+        cmocka_unit_test(tokens_made_to_collide_are_noticed_and_honest_ones_are_not),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
