@@ -20,14 +20,13 @@ struct command {
     const char *args;    /* "MODEL [OPTIONS]", for the usage line */
     const char *summary; /* one line, for the list of commands */
     int (*run)(const struct command *self, int argc, const char **argv);
+    const char *example; /* what stands behind "winnow NAME" in a call that people type */
 };
 
 extern const struct command cmd_inspect, cmd_tokenize, cmd_logits, cmd_run, cmd_calibrate, cmd_plan, cmd_prune,
     cmd_convert, cmd_verify, cmd_eval;
 
-/* ---- options (opt.c) ---- */
-
-/* What every command takes. */
+/* What every command takes (opt.c). */
 struct common {
     int json, threads, quiet;
 };
@@ -50,11 +49,13 @@ bool opt_bytes(const struct command *cmd, const char *name, const char *text, ui
 /* The word of `words` nearest to `wrong`, or NULL when none is near. */
 const char *opt_nearest(const char *wrong, const char *const *words, size_t n);
 
-/* ---- talk (talk.c) ---- */
-
 /* True once the user pressed Ctrl-C (or SIGTERM came): jobs stop at the next safe place. */
 bool interrupted(void);
-void catch_interrupts(void);
+/*
+ * Ctrl-C and SIGTERM ask to stop, a reader of stdout that leaves is an error like any other, and a mapped file that shrinks or
+ * cannot be read ends the program with a sentence.
+ */
+void catch_signals(void);
 
 /* Progress and notes on stderr: a line that moves on a terminal, a plain line now and then elsewhere. */
 struct wn_job talk_job(void);
@@ -74,14 +75,10 @@ int print_json(json_t *j);
 /* Flushes stdout; EXIT_FAILED (and says so) when it could not take everything. */
 int finish_output(void);
 
-/* ---- installed files (data_dir.c) ---- */
-
 /* To be told how the program was called, before data_dir. */
 void data_dir_of_program(const char *argv0);
 /* $WINNOW_DATA, the folder that was installed with this program, or the one that it was built for. */
 const char *data_dir(void);
-
-/* ---- models (model_arg.c) ---- */
 
 /*
  * The path that a MODEL argument means: itself when it exists, else a model of that name among those installed with winnow
@@ -92,6 +89,8 @@ const char *model_path(const char *arg);
 void tell_warning(const struct wn_model *m);
 /* The same of a path that need not be a model that winnow computes. */
 void tell_warning_of(const char *path);
+/* False (WN_ERR_ARG) when the model's context is shorter than that; asked before weights are loaded. */
+bool context_fits(const struct wn_model *m, uint64_t tokens, struct wn_err *err);
 /* A pool by --threads; NULL and *err on failure. */
 struct wn_pool *make_pool(struct wn_err *err);
 

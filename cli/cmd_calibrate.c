@@ -109,4 +109,5 @@ static int run(const struct command *self, int argc, const char **argv)
 }
 
 const struct command cmd_calibrate = {"calibrate", "[MODEL] --corpus FILE -o SAL.npz [OPTIONS]",
-                                      "measure which experts matter to a text, layer by layer, resumable", run};
+                                      "measure which experts matter to a text, layer by layer, resumable", run,
+                                      "Kimi-K3 --corpus mine.jsonl --out saliency.npz --ram 96GiB"};

@@ -18,4 +18,5 @@ static int run(const struct command *self, int argc, const char **argv)
 }
 
 const struct command cmd_convert = {"convert", "MODEL -o OUT [OPTIONS]",
-                                    "copy a model within its container, split or joined, bytes unchanged", run};
+                                    "copy a model within its container, split or joined, bytes unchanged", run,
+                                    "model-00001-of-00014.gguf --joined --out model.gguf"};

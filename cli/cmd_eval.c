@@ -56,7 +56,7 @@ static int score(const char *path, const struct wn_eval_options *e, struct wn_er
     struct wn_eval_domain r[MAX_TEXTS];
     struct wn_job job = talk_job();
     struct wn_model *m = wn_model_open(path, err);
-    struct wn_weights *w = m ? wn_weights_load(m, err) : NULL;
+    struct wn_weights *w = m && context_fits(m, e->window, err) ? wn_weights_load(m, err) : NULL;
     struct wn_pool *pool = w ? make_pool(err) : NULL;
     bool ok = pool && wn_eval(m, w, pool, e, &job, r, err);
 
@@ -104,4 +104,5 @@ static int run(const struct command *self, int argc, const char **argv)
 }
 
 const struct command cmd_eval = {"eval", "[MODEL] --text [DOMAIN=]FILE ... [OPTIONS]",
-                                 "measure perplexity per domain over fixed windows", run};
+                                 "measure perplexity per domain over fixed windows", run,
+                                 "k3-mini --text en=heldout-en.txt --text code=heldout-code.txt --window 512"};

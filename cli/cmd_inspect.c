@@ -223,4 +223,5 @@ static int run(const struct command *self, int argc, const char **argv)
 }
 
 const struct command cmd_inspect = {"inspect", "[MODEL] [OPTIONS]",
-                                    "show architecture, tensors, bytes by class and bytes read per token", run};
+                                    "show architecture, tensors, bytes by class and bytes read per token", run,
+                                    "Kimi-K3 --bandwidth 819 --ctx 131072"};

@@ -35,7 +35,7 @@ static bool get_ids(const struct wn_model *m, uint32_t **ids, size_t *count, str
     else
         ok = (v = wn_model_vocab(m, err)) != NULL && wn_vocab_encode(v, text, n, o.special, ids, count, err);
     free(text);
-    return ok;
+    return ok && context_fits(m, *count, err);
 }
 
 static int write_logits(const struct wn_model *m, struct wn_err *err)
@@ -85,4 +85,4 @@ static int run(const struct command *self, int argc, const char **argv)
 }
 
 const struct command cmd_logits = {"logits", "[MODEL] --ids 1,2,3 -o FILE.npy [OPTIONS]",
-                                   "write the logits of every position", run};
+                                   "write the logits of every position", run, "k3-mini --ids 1,2,3 --out logits.npy"};

@@ -158,4 +158,5 @@ static int run(const struct command *self, int argc, const char **argv)
 }
 
 const struct command cmd_plan = {"plan", "SAL.npz --keep N [-o PLAN.json] [OPTIONS]",
-                                 "choose which experts stay, from a saliency archive", run};
+                                 "choose which experts stay, from a saliency archive", run,
+                                 "saliency.npz --keep 71% --weights code=2,en=1 --out plan.json"};

@@ -33,4 +33,5 @@ static int run(const struct command *self, int argc, const char **argv)
 }
 
 const struct command cmd_prune = {"prune", "MODEL --plan PLAN.json -o OUT [OPTIONS]",
-                                  "cut the experts that a plan drops; the others stay byte for byte", run};
+                                  "cut the experts that a plan drops; the others stay byte for byte", run,
+                                  "Kimi-K3 --plan plan.json --out Kimi-K3-640 --dry-run"};

@@ -185,6 +185,8 @@ static bool prepare(struct generation *g, struct wn_session_options *s, struct w
     if (s->context < need)
         return wn_fail(err, WN_ERR_ARG, "--ctx %u is less than the prompt's %zu tokens and the answer's %d", s->context,
                        g->prompt_count, o.tokens);
+    if (!context_fits(g->model, s->context, err))
+        return false;
     g->ids = calloc((size_t)o.tokens + 1, sizeof *g->ids);
     return g->ids || wn_fail(err, WN_ERR_NOMEM, "out of memory: %d tokens", o.tokens);
 }
@@ -238,4 +240,5 @@ static int run(const struct command *self, int argc, const char **argv)
     return run_model(model_path(args[0]), &err);
 }
 
-const struct command cmd_run = {"run", "[MODEL] -p TEXT [OPTIONS]", "generate text from a prompt", run};
+const struct command cmd_run = {"run", "[MODEL] -p TEXT [OPTIONS]", "generate text from a prompt", run,
+                                "k3-mini --prompt \"The purpose of this chapter\" --tokens 64"};

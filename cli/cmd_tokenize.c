@@ -143,4 +143,5 @@ static int run(const struct command *self, int argc, const char **argv)
 }
 
 const struct command cmd_tokenize = {"tokenize", "MODEL [TEXT] [OPTIONS]",
-                                     "turn text into token ids (TEXT absent or '-': stdin) and back", run};
+                                     "turn text into token ids (TEXT absent or '-': stdin) and back", run,
+                                     "k3-mini \"Hello, world\" --pieces"};

@@ -68,4 +68,5 @@ static int run(const struct command *self, int argc, const char **argv)
 }
 
 const struct command cmd_verify = {"verify", "OUT [--source MODEL [--plan PLAN.json]]",
-                                   "prove that an output is what its source and plan say", run};
+                                   "prove that an output is what its source and plan say", run,
+                                   "Kimi-K3-640 --source Kimi-K3 --plan plan.json"};

@@ -3,7 +3,9 @@
  */
 #include "cli.h"
 
+#include <limits.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <winnow/session.h>
 #include <winnow/version.h>
 
@@ -52,6 +54,25 @@ static int unknown_command(const char *name)
     return EXIT_USAGE;
 }
 
+/*
+ * A model may lie in more files than a process may open at first (256 on macOS, 1024 on most Linux); it may raise that itself
+ * up to the hard limit. When it cannot, the open that fails says so.
+ */
+static void allow_many_files(void)
+{
+    struct rlimit l;
+
+    if (getrlimit(RLIMIT_NOFILE, &l) != 0)
+        return;
+    l.rlim_cur = l.rlim_max;
+#if defined(__APPLE__) && defined(OPEN_MAX)
+    /* there the hard limit may be "none", which is more than can be set */
+    if (l.rlim_cur > OPEN_MAX)
+        l.rlim_cur = OPEN_MAX;
+#endif
+    (void)setrlimit(RLIMIT_NOFILE, &l);
+}
+
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : NULL;
@@ -67,7 +88,8 @@ int main(int argc, char **argv)
     }
     if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
         return print_version();
-    catch_interrupts();
+    catch_signals();
+    allow_many_files();
     for (size_t i = 0; i < COMMANDS; i++)
         if (strcmp(commands[i]->name, name) == 0)
             return commands[i]->run(commands[i], argc - 1, (const char **)argv + 1);

@@ -3,6 +3,7 @@
  */
 #include "cli.h"
 
+#include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -43,6 +44,14 @@ void tell_warning_of(const char *path)
     if (m)
         tell_warning(m);
     wn_model_close(m);
+}
+
+bool context_fits(const struct wn_model *m, uint64_t tokens, struct wn_err *err)
+{
+    uint32_t most = wn_model_config(m)->context_length;
+
+    return tokens <= most ||
+           wn_fail(err, WN_ERR_ARG, "a context of %" PRIu64 " tokens is wanted, the model has %" PRIu32, tokens, most);
 }
 
 struct wn_pool *make_pool(struct wn_err *err)

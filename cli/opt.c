@@ -121,6 +121,7 @@ static void print_help(const struct command *cmd, const struct poptOption *table
         print_option(o);
     for (const struct poptOption *o = common_table; o->longName; o++)
         print_option(o);
+    printf("\nExample:\n  winnow %s %s\n", cmd->name, cmd->example);
 }
 
 /* popt reads one table; the command's and the common one are joined into it. */

@@ -22,7 +22,19 @@ static void on_signal(int number)
     stop_wanted = 1;
 }
 
-void catch_interrupts(void)
+/* Nothing but write and _exit may be called here: the thread may have been anywhere. */
+static void on_bus_error(int number)
+{
+    static const char sentence[] =
+        "winnow: a model's file became shorter or could not be read while it was in use (bus error)\n";
+    ssize_t ignored = write(STDERR_FILENO, sentence, sizeof sentence - 1);
+
+    (void)number;
+    (void)ignored;
+    _exit(EXIT_FAILED);
+}
+
+void catch_signals(void)
 {
     struct sigaction a;
 
@@ -31,6 +43,9 @@ void catch_interrupts(void)
     sigemptyset(&a.sa_mask);
     (void)sigaction(SIGINT, &a, NULL);
     (void)sigaction(SIGTERM, &a, NULL);
+    /* how the system says that a page of a mapped file is not there */
+    a.sa_handler = on_bus_error;
+    (void)sigaction(SIGBUS, &a, NULL);
     /* a reader of stdout that leaves is an error to report, not a death */
     (void)signal(SIGPIPE, SIG_IGN);
 }
@@ -39,8 +54,6 @@ bool interrupted(void)
 {
     return stop_wanted != 0;
 }
-
-/* ---- progress ---- */
 
 static struct {
     bool moving; /* a line without its end is on the terminal */
@@ -144,8 +157,6 @@ int talk_failed(const struct wn_err *err)
     fprintf(stderr, "winnow: %s\n", err->msg);
     return EXIT_FAILED;
 }
-
-/* ---- words for numbers ---- */
 
 const char *text_size(uint64_t bytes, char *buf, size_t size)
 {

@@ -1,6 +1,10 @@
 /*
  * An open model: its files, its config and its vocabulary. Weights stay in the files (mapped) until somebody computes with
  * them. Read-only; any number of threads may share it.
+ *
+ * What is mapped must stay as it is while the model is open. A file that another process cuts short, or that its disk or
+ * server cannot deliver any more, is no error value: the system sends SIGBUS to the thread that reads the page, and a
+ * program that does nothing about it dies. The library installs no handler; `winnow` has one that says so and exits.
  */
 #ifndef WINNOW_MODEL_H
 #define WINNOW_MODEL_H
