@@ -96,7 +96,8 @@ uint64_t wn_dense_scratch(const struct wn_config *c, uint64_t tokens);
 /*
  * Top-k experts of each token. On entry scores [tokens][experts] holds x . gate; it becomes sigmoid of that.
  *   choice   [tokens][experts]: score + bias
- *   ids, weights [tokens][k]: by falling choice, the lower index first on a tie; weights as they multiply the outputs
+ *   ids, weights [tokens][k]: by falling choice, on a tie by falling score, then by index; weights as they multiply the
+ *   outputs
  * An expert whose bias is -inf is never chosen while k others are left, whatever the scores (NaN included).
  */
 void wn_router_choose(const struct wn_ctx *ctx, const float *bias, size_t experts, size_t tokens, float *scores,

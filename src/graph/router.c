@@ -1,23 +1,28 @@
 /*
  * Which experts a token takes, and how much of each:
  *
- *   score = sigmoid(x . gate);  choice = score + bias;  the top k of choice, the lower index first on a tie
+ *   score = sigmoid(x . gate);  choice = score + bias;  the top k by falling choice, then score, then rising index
  *   weight = score / (sum of the chosen scores + 1e-20) * routed_scaling_factor
  *
- * The bias chooses and never weighs. All in f32; the chosen scores are summed by falling choice, so that the sum does
- * not depend on how experts are numbered and a pruned model has the bits of the full one with the dropped experts
- * masked.
+ * The bias chooses and never weighs. All in f32; the chosen scores are summed in that order, so that a pruned model has
+ * the bits of the full one with the dropped experts masked. Only experts that equal each other in choice and score are
+ * told apart by their numbers: for them it takes a plan that keeps their order, as a sorted one does.
  */
 #include "graph/blocks.h"
 
 #include <math.h>
 
-/* Puts expert e into the list of the n best so far (room k), which is ordered by falling choice. */
-static size_t insert(uint32_t *ids, size_t n, size_t k, const float *choice, uint32_t e)
+static bool before(const float *choice, const float *scores, uint32_t a, uint32_t b)
+{
+    return choice[a] > choice[b] || (choice[a] == choice[b] && scores[a] > scores[b]);
+}
+
+/* Puts expert e, which has a higher index than all of them, into the ordered list of the n best so far (room k). */
+static size_t insert(uint32_t *ids, size_t n, size_t k, const float *choice, const float *scores, uint32_t e)
 {
     size_t at = n;
 
-    while (at > 0 && choice[ids[at - 1]] < choice[e])
+    while (at > 0 && before(choice, scores, e, ids[at - 1]))
         at--;
     if (at == k)
         return n;
@@ -38,16 +43,17 @@ static bool chosen(const uint32_t *ids, size_t n, uint32_t e)
 }
 
 /*
- * Fills ids[k] by falling choice. Scores that are no numbers have no order: if they leave room, it is filled with the
+ * Fills ids[k] in order. Scores that are no numbers have no order: if they leave room, it is filled with the
  * lowest experts that may be chosen, so that a damaged weight gives NaN logits and not a stray index.
  */
-static void choose(const float *choice, const float *bias, uint32_t experts, size_t k, uint32_t *ids)
+static void choose(const float *choice, const float *scores, const float *bias, uint32_t experts, size_t k,
+                   uint32_t *ids)
 {
     size_t n = 0;
 
     for (uint32_t e = 0; e < experts; e++)
         if (choice[e] > -INFINITY)
-            n = insert(ids, n, k, choice, e);
+            n = insert(ids, n, k, choice, scores, e);
     for (int masked = 0; masked <= 1; masked++)
         for (uint32_t e = 0; e < experts && n < k; e++)
             if ((bias[e] > -INFINITY) != masked && !chosen(ids, n, e))
@@ -74,7 +80,7 @@ static void route_piece(void *arg, size_t token, unsigned worker)
     (void)worker;
     r->ctx->kernels->sigmoid(scores, scores, r->experts);
     r->ctx->kernels->add(scores, r->bias, choice, r->experts);
-    choose(choice, r->bias, (uint32_t)r->experts, k, ids);
+    choose(choice, scores, r->bias, (uint32_t)r->experts, k, ids);
     for (size_t i = 0; i < k; i++)
         sum += scores[ids[i]];
     for (size_t i = 0; i < k; i++)

@@ -90,12 +90,30 @@ static void weights_are_renormalised_and_then_scaled(void **state)
     assert_true(fabs((double)r.weights[2] - 2.5 * 0.6) < 1e-6);
 }
 
-static void equal_choices_go_to_the_lower_index(void **state)
+static void equal_choices_of_equal_scores_go_to_the_lower_index(void **state)
 {
     static const double equal[EXPERTS] = {0.5, 0.5, 0.7, 0.5, 0.5, 0.7};
     struct routed r = route(*state, equal, NO_BIAS);
 
     expect_ids(&r, 2, 5, 0);
+}
+
+/* Two biases so large that all scores vanish beside them: the choices are equal, the scores are not. */
+static void of_equal_choices_the_larger_score_goes_first_however_experts_are_numbered(void **state)
+{
+    static const float bias[EXPERTS] = {0, 0x1p25f, 0x1p25f, 0, 0x1p25f, 0x1p25f};
+    struct routed r = route(*state, P, bias), turned;
+    double p[EXPERTS];
+    float turned_bias[EXPERTS];
+
+    expect_ids(&r, 4, 2, 1);
+    for (size_t e = 0; e < EXPERTS; e++) {
+        p[e] = P[EXPERTS - 1 - e];
+        turned_bias[e] = bias[EXPERTS - 1 - e];
+    }
+    turned = route(*state, p, turned_bias);
+    expect_ids(&turned, EXPERTS - 1 - 4, EXPERTS - 1 - 2, EXPERTS - 1 - 1);
+    assert_memory_equal(turned.weights, r.weights, sizeof r.weights);
 }
 
 static void an_expert_with_a_bias_of_minus_infinity_is_never_chosen(void **state)
@@ -170,7 +188,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(experts_are_listed_by_falling_choice, setup, teardown),
         cmocka_unit_test_setup_teardown(a_bias_that_flips_the_choice_leaves_the_weights_to_the_scores, setup, teardown),
         cmocka_unit_test_setup_teardown(weights_are_renormalised_and_then_scaled, setup, teardown),
-        cmocka_unit_test_setup_teardown(equal_choices_go_to_the_lower_index, setup, teardown),
+        cmocka_unit_test_setup_teardown(equal_choices_of_equal_scores_go_to_the_lower_index, setup, teardown),
+        cmocka_unit_test_setup_teardown(of_equal_choices_the_larger_score_goes_first_however_experts_are_numbered,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(an_expert_with_a_bias_of_minus_infinity_is_never_chosen, setup, teardown),
         cmocka_unit_test_setup_teardown(masking_gives_the_bits_of_renumbering, setup, teardown),
         cmocka_unit_test_setup_teardown(scores_that_are_no_numbers_still_give_k_different_open_experts, setup,
