@@ -12,7 +12,7 @@
 /* A router must have k experts left to choose, else masked experts would be chosen. */
 static bool check_router(const struct wn_config *c, const struct wn_layer *layer, struct wn_err *err)
 {
-    const struct wn_moe_weights *w = &layer->mlp;
+    const struct wn_moe_weights *w = &layer->mixture;
     uint32_t open = 0;
 
     for (uint32_t e = 0; e < w->expert_count; e++)

@@ -192,7 +192,7 @@ void wn_moe_forward(const struct wn_ctx *ctx, const struct wn_layer *layer, cons
     const struct wn_config *c = ctx->config;
     size_t mark = wn_arena_mark(ctx->arena);
     struct moe m = {.ctx = ctx,
-                    .w = &layer->mlp,
+                    .w = &layer->mixture,
                     .x = x,
                     .tokens = tokens,
                     .k = c->experts_per_token,

@@ -45,8 +45,6 @@ static void owned_free(struct wn_owned *o)
     }
 }
 
-/* ---- finding ---- */
-
 const struct wn_tensor *wn_bind_try(struct wn_binder *b, const char *name)
 {
     const struct wn_tensor *t = wn_source_find(b->source, name);
@@ -56,11 +54,11 @@ const struct wn_tensor *wn_bind_try(struct wn_binder *b, const char *name)
     return t;
 }
 
-const struct wn_tensor *wn_bind_find(struct wn_binder *b, enum wn_name name, unsigned which)
+const struct wn_tensor *wn_bind_find(struct wn_binder *b, enum wn_role role, unsigned which)
 {
     char full[WN_NAME_BYTES];
     const struct wn_tensor *t;
-    bool named = wn_name_write(b->model->container, b->model->prefix, name, which, b->layer, 0, full);
+    bool named = wn_name_write(b->model->container, b->model->prefix, role, which, b->layer, 0, full);
 
     assert(named);
     (void)named;
@@ -69,8 +67,6 @@ const struct wn_tensor *wn_bind_find(struct wn_binder *b, enum wn_name name, uns
         wn_fail(b->err, WN_ERR_FORMAT, "tensor '%s' is missing", full);
     return t;
 }
-
-/* ---- shapes and types ---- */
 
 static void show_shape(const uint64_t *shape, uint32_t dims, char out[128])
 {
@@ -124,15 +120,13 @@ bool wn_bind_view(struct wn_binder *b, const struct wn_tensor *t, uint64_t rows,
     return true;
 }
 
-bool wn_bind_matrix(struct wn_binder *b, enum wn_name name, uint64_t rows, uint64_t cols, struct wn_matrix *m)
+bool wn_bind_matrix(struct wn_binder *b, enum wn_role role, uint64_t rows, uint64_t cols, struct wn_matrix *m)
 {
-    const struct wn_tensor *t = wn_bind_find(b, name, 0);
+    const struct wn_tensor *t = wn_bind_find(b, role, 0);
     const uint64_t shape[] = {rows, cols};
 
     return t && wn_bind_shape(b, t, shape, 2) && wn_bind_view(b, t, rows, cols, m);
 }
-
-/* ---- vectors ---- */
 
 bool wn_bind_widen(struct wn_binder *b, const struct wn_tensor *t, uint64_t n, float *dst)
 {
@@ -145,9 +139,9 @@ bool wn_bind_widen(struct wn_binder *b, const struct wn_tensor *t, uint64_t n, f
 }
 
 /* rows 1: a vector. The elements follow one another row by row either way. */
-static bool bind_floats(struct wn_binder *b, enum wn_name name, unsigned which, uint64_t rows, uint64_t cols, float **v)
+static bool bind_floats(struct wn_binder *b, enum wn_role role, unsigned which, uint64_t rows, uint64_t cols, float **v)
 {
-    const struct wn_tensor *t = wn_bind_find(b, name, which);
+    const struct wn_tensor *t = wn_bind_find(b, role, which);
     const uint64_t shape[] = {rows, cols};
 
     if (!t || !wn_bind_shape(b, t, shape, 2))
@@ -156,42 +150,40 @@ static bool bind_floats(struct wn_binder *b, enum wn_name name, unsigned which, 
     return *v && wn_bind_widen(b, t, rows * cols, *v);
 }
 
-bool wn_bind_vector(struct wn_binder *b, enum wn_name name, uint64_t n, float **v)
+bool wn_bind_vector(struct wn_binder *b, enum wn_role role, uint64_t n, float **v)
 {
-    return bind_floats(b, name, 0, 1, n, v);
+    return bind_floats(b, role, 0, 1, n, v);
 }
 
-bool wn_bind_table(struct wn_binder *b, enum wn_name name, uint64_t rows, uint64_t cols, float **v)
+bool wn_bind_table(struct wn_binder *b, enum wn_role role, uint64_t rows, uint64_t cols, float **v)
 {
-    return bind_floats(b, name, 0, rows, cols, v);
+    return bind_floats(b, role, 0, rows, cols, v);
 }
 
 /* WN_RULE_PRODUCT: only norm * proj is ever used, and GGUF stores just that. */
-static bool bind_score(struct wn_binder *b, enum wn_name name, float **v)
+static bool bind_score(struct wn_binder *b, enum wn_role role, float **v)
 {
     uint32_t n = b->config->hidden_size;
     float *proj;
 
-    if (!bind_floats(b, name, 0, 1, n, v))
+    if (!bind_floats(b, role, 0, 1, n, v))
         return false;
     if (b->model->container == WN_CONTAINER_GGUF)
         return true;
-    if (!bind_floats(b, name, 1, 1, n, &proj))
+    if (!bind_floats(b, role, 1, 1, n, &proj))
         return false;
     for (uint32_t i = 0; i < n; i++)
         (*v)[i] *= proj[i];
     return true;
 }
 
-/* ---- a layer ---- */
-
 static bool bind_dense(struct wn_binder *b, struct wn_ffn *f)
 {
     uint32_t hidden = b->config->hidden_size, inner = b->config->intermediate_size;
 
-    return wn_bind_matrix(b, WN_NAME_DENSE_GATE, inner, hidden, &f->gate) &&
-           wn_bind_matrix(b, WN_NAME_DENSE_UP, inner, hidden, &f->up) &&
-           wn_bind_matrix(b, WN_NAME_DENSE_DOWN, hidden, inner, &f->down);
+    return wn_bind_matrix(b, WN_ROLE_DENSE_GATE, inner, hidden, &f->gate) &&
+           wn_bind_matrix(b, WN_ROLE_DENSE_UP, inner, hidden, &f->up) &&
+           wn_bind_matrix(b, WN_ROLE_DENSE_DOWN, hidden, inner, &f->down);
 }
 
 static int by_address(const void *a, const void *b)
@@ -223,15 +215,15 @@ static bool bind_layer(struct wn_binder *b, struct wn_layer *layer)
 {
     const struct wn_config *c = b->config;
 
-    if (!wn_bind_vector(b, WN_NAME_ATTN_NORM, c->hidden_size, &layer->attn_norm) ||
-        !wn_bind_vector(b, WN_NAME_FFN_NORM, c->hidden_size, &layer->ffn_norm))
+    if (!wn_bind_vector(b, WN_ROLE_ATTN_NORM, c->hidden_size, &layer->attn_norm) ||
+        !wn_bind_vector(b, WN_ROLE_FFN_NORM, c->hidden_size, &layer->ffn_norm))
         return false;
-    if (c->attn_res_block != 0 && (!bind_score(b, WN_NAME_ATTN_RES, &layer->attn_res_score) ||
-                                   !bind_score(b, WN_NAME_FFN_RES, &layer->ffn_res_score)))
+    if (c->attn_res_block != 0 && (!bind_score(b, WN_ROLE_ATTN_RES, &layer->attn_res_score) ||
+                                   !bind_score(b, WN_ROLE_FFN_RES, &layer->ffn_res_score)))
         return false;
     if (!(layer->attention == WN_ATTENTION_KDA ? wn_bind_kda(b, &layer->kda) : wn_bind_mla(b, &layer->mla)))
         return false;
-    if (!(layer->moe ? wn_bind_moe(b, &layer->mlp) : bind_dense(b, &layer->dense)))
+    if (!(layer->moe ? wn_bind_moe(b, &layer->mixture) : bind_dense(b, &layer->dense)))
         return false;
     return check_all_used(b);
 }
@@ -261,36 +253,34 @@ void wn_layer_release(struct wn_layer *layer)
     *layer = (struct wn_layer){0};
 }
 
-/* ---- the ends ---- */
-
 static bool bind_ends(struct wn_binder *b, struct wn_ends *ends)
 {
     const struct wn_config *c = b->config;
 
-    if (!wn_bind_matrix(b, WN_NAME_EMBEDDING, c->vocab_size, c->hidden_size, &ends->embedding) ||
-        !wn_bind_vector(b, WN_NAME_OUT_NORM, c->hidden_size, &ends->norm))
+    if (!wn_bind_matrix(b, WN_ROLE_EMBEDDING, c->vocab_size, c->hidden_size, &ends->embedding) ||
+        !wn_bind_vector(b, WN_ROLE_OUT_NORM, c->hidden_size, &ends->norm))
         return false;
     if (c->tied_embeddings)
         ends->head = ends->embedding;
-    else if (!wn_bind_matrix(b, WN_NAME_HEAD, c->vocab_size, c->hidden_size, &ends->head))
+    else if (!wn_bind_matrix(b, WN_ROLE_HEAD, c->vocab_size, c->hidden_size, &ends->head))
         return false;
-    return c->attn_res_block == 0 || bind_score(b, WN_NAME_OUT_RES, &ends->out_res_score);
+    return c->attn_res_block == 0 || bind_score(b, WN_ROLE_OUT_RES, &ends->out_res_score);
 }
 
 /* As in layers: a head beside tied embeddings, or a score without AttnRes, would be passed over silently. */
 static bool check_no_other_ends(const struct wn_binder *b)
 {
-    for (int i = 0; i < WN_NAME_COUNT; i++) {
-        bool bound = i == WN_NAME_HEAD      ? !b->config->tied_embeddings
-                     : i == WN_NAME_OUT_RES ? b->config->attn_res_block != 0
+    for (int i = 0; i < WN_ROLE_COUNT; i++) {
+        bool bound = i == WN_ROLE_HEAD      ? !b->config->tied_embeddings
+                     : i == WN_ROLE_OUT_RES ? b->config->attn_res_block != 0
                                             : true;
         char name[WN_NAME_BYTES];
 
-        for (unsigned k = 0; k < 2 && !wn_name_row((enum wn_name)i)->in_layer && !bound; k++)
-            if (wn_name_write(b->model->container, b->model->prefix, (enum wn_name)i, k, 0, 0, name) &&
+        for (unsigned k = 0; k < 2 && !wn_role_names((enum wn_role)i)->in_layer && !bound; k++)
+            if (wn_name_write(b->model->container, b->model->prefix, (enum wn_role)i, k, 0, 0, name) &&
                 wn_source_find(b->source, name))
                 return wn_fail(b->err, WN_ERR_FORMAT, "tensor '%s' has no place: the config has %s", name,
-                               i == WN_NAME_HEAD ? "'tie_word_embeddings'" : "no 'attn_res_block_size'");
+                               i == WN_ROLE_HEAD ? "'tie_word_embeddings'" : "no 'attn_res_block_size'");
     }
     return true;
 }
@@ -314,8 +304,6 @@ void wn_ends_release(struct wn_ends *ends)
     owned_free(ends->owned);
     *ends = (struct wn_ends){0};
 }
-
-/* ---- pages and bytes ---- */
 
 void wn_layer_will_need(const struct wn_model *m, const struct wn_layer *layer)
 {

@@ -22,8 +22,8 @@ struct wn_binder {
 /* n zeroed objects that live as long as the layer. */
 WN_CHECKED void *wn_bind_alloc(struct wn_binder *b, size_t n, size_t size);
 
-/* Tensor `which` of a part; NULL with *err when it is missing. wn_bind_try: NULL says only that it is not there. */
-WN_CHECKED const struct wn_tensor *wn_bind_find(struct wn_binder *b, enum wn_name name, unsigned which);
+/* Tensor `which` of a role; NULL with *err when it is missing. wn_bind_try: NULL says only that it is not there. */
+WN_CHECKED const struct wn_tensor *wn_bind_find(struct wn_binder *b, enum wn_role role, unsigned which);
 const struct wn_tensor *wn_bind_try(struct wn_binder *b, const char *name);
 
 /* Compares shapes with their ones left out, so that [4,1,D,1], [4,1,D] and [4,D] are the same. */
@@ -36,11 +36,11 @@ WN_CHECKED bool wn_bind_shape(struct wn_binder *b, const struct wn_tensor *t, co
 WN_CHECKED bool wn_bind_view(struct wn_binder *b, const struct wn_tensor *t, uint64_t rows, uint64_t cols,
                              struct wn_matrix *m);
 
-/* A part that is one matrix, and one that is a vector (or a small table), widened to f32. */
-WN_CHECKED bool wn_bind_matrix(struct wn_binder *b, enum wn_name name, uint64_t rows, uint64_t cols,
+/* A role that is one matrix, and one that is a vector (or a small table), widened to f32. */
+WN_CHECKED bool wn_bind_matrix(struct wn_binder *b, enum wn_role role, uint64_t rows, uint64_t cols,
                                struct wn_matrix *m);
-WN_CHECKED bool wn_bind_vector(struct wn_binder *b, enum wn_name name, uint64_t n, float **v);
-WN_CHECKED bool wn_bind_table(struct wn_binder *b, enum wn_name name, uint64_t rows, uint64_t cols, float **v);
+WN_CHECKED bool wn_bind_vector(struct wn_binder *b, enum wn_role role, uint64_t n, float **v);
+WN_CHECKED bool wn_bind_table(struct wn_binder *b, enum wn_role role, uint64_t rows, uint64_t cols, float **v);
 /* All elements of a tensor of whatever shape, row by row, into n floats of the caller's. */
 WN_CHECKED bool wn_bind_widen(struct wn_binder *b, const struct wn_tensor *t, uint64_t n, float *dst);
 

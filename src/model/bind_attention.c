@@ -5,8 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- KDA ---- */
-
 /*
  * exp for A_log of -100 .. 88, with the bits that GGUF files hold. The converter leaves exp to torch, whose CPU vectors
  * evaluate SLEEF's degree-6 polynomial (below one unit in the last place, not always the nearest float); a correctly
@@ -70,7 +68,7 @@ static bool decay_from_negative(struct wn_binder *b, const struct wn_tensor *t, 
 
 static bool bind_decay(struct wn_binder *b, float **a)
 {
-    const struct wn_tensor *t = wn_bind_find(b, WN_NAME_A, 0);
+    const struct wn_tensor *t = wn_bind_find(b, WN_ROLE_A, 0);
 
     if (!t)
         return false;
@@ -81,7 +79,7 @@ static bool bind_decay(struct wn_binder *b, float **a)
 }
 
 /* x goes to `out` channels by way of a narrow middle, which is as wide as a head. */
-static bool bind_low_rank(struct wn_binder *b, enum wn_name first, enum wn_name second, uint64_t out,
+static bool bind_low_rank(struct wn_binder *b, enum wn_role first, enum wn_role second, uint64_t out,
                           struct wn_matrix *m_a, struct wn_matrix *m_b)
 {
     const struct wn_config *c = b->config;
@@ -93,8 +91,8 @@ static bool bind_low_rank(struct wn_binder *b, enum wn_name first, enum wn_name 
 static bool bind_kda_gate(struct wn_binder *b, uint64_t inner, struct wn_kda_weights *w)
 {
     if (b->config->kda_full_rank_gate)
-        return wn_bind_matrix(b, WN_NAME_KDA_G, inner, b->config->hidden_size, &w->g);
-    return bind_low_rank(b, WN_NAME_G_A, WN_NAME_G_B, inner, &w->g_a, &w->g_b);
+        return wn_bind_matrix(b, WN_ROLE_KDA_G, inner, b->config->hidden_size, &w->g);
+    return bind_low_rank(b, WN_ROLE_G_A, WN_ROLE_G_B, inner, &w->g_a, &w->g_b);
 }
 
 bool wn_bind_kda(struct wn_binder *b, struct wn_kda_weights *w)
@@ -102,19 +100,17 @@ bool wn_bind_kda(struct wn_binder *b, struct wn_kda_weights *w)
     const struct wn_config *c = b->config;
     uint64_t inner = (uint64_t)c->kda_heads * c->kda_head_dim, hidden = c->hidden_size;
 
-    return wn_bind_matrix(b, WN_NAME_Q, inner, hidden, &w->q) && wn_bind_matrix(b, WN_NAME_K, inner, hidden, &w->k) &&
-           wn_bind_matrix(b, WN_NAME_V, inner, hidden, &w->v) &&
-           wn_bind_table(b, WN_NAME_CONV_Q, inner, c->conv_taps, &w->conv_q) &&
-           wn_bind_table(b, WN_NAME_CONV_K, inner, c->conv_taps, &w->conv_k) &&
-           wn_bind_table(b, WN_NAME_CONV_V, inner, c->conv_taps, &w->conv_v) && bind_decay(b, &w->a) &&
-           wn_bind_vector(b, WN_NAME_DT_BIAS, inner, &w->dt_bias) &&
-           bind_low_rank(b, WN_NAME_F_A, WN_NAME_F_B, inner, &w->f_a, &w->f_b) &&
-           wn_bind_matrix(b, WN_NAME_BETA, c->kda_heads, hidden, &w->beta) && bind_kda_gate(b, inner, w) &&
-           wn_bind_vector(b, WN_NAME_O_NORM, c->kda_head_dim, &w->o_norm) &&
-           wn_bind_matrix(b, WN_NAME_ATTN_OUT, hidden, inner, &w->out);
+    return wn_bind_matrix(b, WN_ROLE_Q, inner, hidden, &w->q) && wn_bind_matrix(b, WN_ROLE_K, inner, hidden, &w->k) &&
+           wn_bind_matrix(b, WN_ROLE_V, inner, hidden, &w->v) &&
+           wn_bind_table(b, WN_ROLE_CONV_Q, inner, c->conv_taps, &w->conv_q) &&
+           wn_bind_table(b, WN_ROLE_CONV_K, inner, c->conv_taps, &w->conv_k) &&
+           wn_bind_table(b, WN_ROLE_CONV_V, inner, c->conv_taps, &w->conv_v) && bind_decay(b, &w->a) &&
+           wn_bind_vector(b, WN_ROLE_DT_BIAS, inner, &w->dt_bias) &&
+           bind_low_rank(b, WN_ROLE_F_A, WN_ROLE_F_B, inner, &w->f_a, &w->f_b) &&
+           wn_bind_matrix(b, WN_ROLE_BETA, c->kda_heads, hidden, &w->beta) && bind_kda_gate(b, inner, w) &&
+           wn_bind_vector(b, WN_ROLE_O_NORM, c->kda_head_dim, &w->o_norm) &&
+           wn_bind_matrix(b, WN_ROLE_ATTN_OUT, hidden, inner, &w->out);
 }
-
-/* ---- MLA ---- */
 
 /* Rows [nope][kv_lora] of one head become [kv_lora][nope]; elements of `size` bytes are moved, not changed. */
 static void turn(const struct wn_matrix *m, uint64_t first, uint64_t nope, size_t size, uint8_t *dst)
@@ -132,7 +128,7 @@ static bool split_kv(struct wn_binder *b, struct wn_mla_weights *w)
 {
     const struct wn_config *c = b->config;
     uint64_t nope = c->qk_nope_dim, v = c->v_head_dim, each = nope + v;
-    const struct wn_tensor *t = wn_bind_find(b, WN_NAME_KV_B, 0);
+    const struct wn_tensor *t = wn_bind_find(b, WN_ROLE_KV_B, 0);
     const uint64_t shape[] = {c->heads * each, c->kv_lora_rank};
     const struct wn_type_info *type;
     struct wn_matrix kv;
@@ -164,7 +160,7 @@ static bool split_kv(struct wn_binder *b, struct wn_mla_weights *w)
 /* GGUF: one tensor [heads][rows][cols] of either kind. */
 static bool bind_per_head(struct wn_binder *b, unsigned which, uint64_t rows, uint64_t cols, struct wn_matrix *out)
 {
-    const struct wn_tensor *t = wn_bind_find(b, WN_NAME_KV_B, which);
+    const struct wn_tensor *t = wn_bind_find(b, WN_ROLE_KV_B, which);
     uint32_t heads = b->config->heads;
     struct wn_matrix all;
 
@@ -198,10 +194,10 @@ static bool bind_q(struct wn_binder *b, struct wn_mla_weights *w)
     uint64_t inner = (uint64_t)c->heads * (c->qk_nope_dim + c->qk_rope_dim);
 
     if (c->q_lora_rank == 0)
-        return wn_bind_matrix(b, WN_NAME_Q, inner, c->hidden_size, &w->q);
-    return wn_bind_matrix(b, WN_NAME_Q_A, c->q_lora_rank, c->hidden_size, &w->q_a) &&
-           wn_bind_vector(b, WN_NAME_Q_A_NORM, c->q_lora_rank, &w->q_a_norm) &&
-           wn_bind_matrix(b, WN_NAME_Q_B, inner, c->q_lora_rank, &w->q_b);
+        return wn_bind_matrix(b, WN_ROLE_Q, inner, c->hidden_size, &w->q);
+    return wn_bind_matrix(b, WN_ROLE_Q_A, c->q_lora_rank, c->hidden_size, &w->q_a) &&
+           wn_bind_vector(b, WN_ROLE_Q_A_NORM, c->q_lora_rank, &w->q_a_norm) &&
+           wn_bind_matrix(b, WN_ROLE_Q_B, inner, c->q_lora_rank, &w->q_b);
 }
 
 bool wn_bind_mla(struct wn_binder *b, struct wn_mla_weights *w)
@@ -209,8 +205,8 @@ bool wn_bind_mla(struct wn_binder *b, struct wn_mla_weights *w)
     const struct wn_config *c = b->config;
     uint64_t inner = (uint64_t)c->heads * c->v_head_dim, latent = (uint64_t)c->kv_lora_rank + c->qk_rope_dim;
 
-    return bind_q(b, w) && wn_bind_matrix(b, WN_NAME_KV_A, latent, c->hidden_size, &w->kv_a) &&
-           wn_bind_vector(b, WN_NAME_KV_A_NORM, c->kv_lora_rank, &w->kv_a_norm) && bind_kv(b, w) &&
-           (!c->mla_output_gate || wn_bind_matrix(b, WN_NAME_MLA_G, inner, c->hidden_size, &w->g)) &&
-           wn_bind_matrix(b, WN_NAME_ATTN_OUT, c->hidden_size, inner, &w->out);
+    return bind_q(b, w) && wn_bind_matrix(b, WN_ROLE_KV_A, latent, c->hidden_size, &w->kv_a) &&
+           wn_bind_vector(b, WN_ROLE_KV_A_NORM, c->kv_lora_rank, &w->kv_a_norm) && bind_kv(b, w) &&
+           (!c->mla_output_gate || wn_bind_matrix(b, WN_ROLE_MLA_G, inner, c->hidden_size, &w->g)) &&
+           wn_bind_matrix(b, WN_ROLE_ATTN_OUT, c->hidden_size, inner, &w->out);
 }

@@ -5,15 +5,15 @@
 #define GROUP 32 /* MXFP4 columns per scale */
 
 /* HF: codes in one tensor, scales in another; or, unquantised, one tensor of weights. */
-static bool bind_expert_apart(struct wn_binder *b, enum wn_name name, uint32_t expert, uint64_t rows, uint64_t cols,
+static bool bind_expert_apart(struct wn_binder *b, enum wn_role role, uint32_t expert, uint64_t rows, uint64_t cols,
                               struct wn_matrix *m)
 {
     char codes_name[WN_NAME_BYTES], scales_name[WN_NAME_BYTES], plain_name[WN_NAME_BYTES];
     const struct wn_tensor *codes, *scales;
     const uint64_t whole[] = {rows, cols};
-    bool named = wn_name_write(b->model->container, b->model->prefix, name, 0, b->layer, expert, codes_name) &&
-                 wn_name_write(b->model->container, b->model->prefix, name, 1, b->layer, expert, scales_name) &&
-                 wn_name_write(b->model->container, b->model->prefix, name, 0, b->layer, expert, plain_name);
+    bool named = wn_name_write(b->model->container, b->model->prefix, role, 0, b->layer, expert, codes_name) &&
+                 wn_name_write(b->model->container, b->model->prefix, role, 1, b->layer, expert, scales_name) &&
+                 wn_name_write(b->model->container, b->model->prefix, role, 0, b->layer, expert, plain_name);
 
     if (!named)
         return wn_fail(b->err, WN_ERR_ARG, "experts have no names of their own in this container");
@@ -54,12 +54,12 @@ static bool bind_experts_apart(struct wn_binder *b, uint64_t in, struct wn_moe_w
     char extra[WN_NAME_BYTES];
 
     for (uint32_t e = 0; e < w->expert_count; e++) {
-        if (!bind_expert_apart(b, WN_NAME_EXPERT_GATE, e, inner, in, &w->experts[e].gate) ||
-            !bind_expert_apart(b, WN_NAME_EXPERT_UP, e, inner, in, &w->experts[e].up) ||
-            !bind_expert_apart(b, WN_NAME_EXPERT_DOWN, e, in, inner, &w->experts[e].down))
+        if (!bind_expert_apart(b, WN_ROLE_EXPERT_GATE, e, inner, in, &w->experts[e].gate) ||
+            !bind_expert_apart(b, WN_ROLE_EXPERT_UP, e, inner, in, &w->experts[e].up) ||
+            !bind_expert_apart(b, WN_ROLE_EXPERT_DOWN, e, in, inner, &w->experts[e].down))
             return false;
     }
-    if (wn_name_write(b->model->container, b->model->prefix, WN_NAME_EXPERT_GATE, 0, b->layer, w->expert_count,
+    if (wn_name_write(b->model->container, b->model->prefix, WN_ROLE_EXPERT_GATE, 0, b->layer, w->expert_count,
                       extra) &&
         wn_source_find(b->source, extra))
         return wn_fail(b->err, WN_ERR_FORMAT, "tensor '%s': layer %u should have %u experts only", extra, b->layer,
@@ -68,10 +68,10 @@ static bool bind_experts_apart(struct wn_binder *b, uint64_t in, struct wn_moe_w
 }
 
 /* GGUF: [experts][rows][cols], one contiguous slab per expert. matrix_at: offset of the matrix in struct wn_expert. */
-static bool bind_slabs(struct wn_binder *b, enum wn_name name, uint64_t rows, uint64_t cols, size_t matrix_at,
+static bool bind_slabs(struct wn_binder *b, enum wn_role role, uint64_t rows, uint64_t cols, size_t matrix_at,
                        struct wn_moe_weights *w)
 {
-    const struct wn_tensor *t = wn_bind_find(b, name, 0);
+    const struct wn_tensor *t = wn_bind_find(b, role, 0);
     struct wn_matrix all;
 
     if (!t || !wn_bind_shape(b, t, (const uint64_t[]){w->expert_count, rows, cols}, 3) ||
@@ -92,9 +92,9 @@ static bool bind_experts(struct wn_binder *b, struct wn_moe_weights *w)
         return false;
     if (b->model->container == WN_CONTAINER_SAFETENSORS)
         return bind_experts_apart(b, in, w);
-    return bind_slabs(b, WN_NAME_EXPERT_GATE, inner, in, offsetof(struct wn_expert, gate), w) &&
-           bind_slabs(b, WN_NAME_EXPERT_UP, inner, in, offsetof(struct wn_expert, up), w) &&
-           bind_slabs(b, WN_NAME_EXPERT_DOWN, in, inner, offsetof(struct wn_expert, down), w);
+    return bind_slabs(b, WN_ROLE_EXPERT_GATE, inner, in, offsetof(struct wn_expert, gate), w) &&
+           bind_slabs(b, WN_ROLE_EXPERT_UP, inner, in, offsetof(struct wn_expert, up), w) &&
+           bind_slabs(b, WN_ROLE_EXPERT_DOWN, in, inner, offsetof(struct wn_expert, down), w);
 }
 
 static bool bind_latent(struct wn_binder *b, struct wn_moe_weights *w)
@@ -103,9 +103,9 @@ static bool bind_latent(struct wn_binder *b, struct wn_moe_weights *w)
 
     if (latent == 0)
         return true;
-    return wn_bind_matrix(b, WN_NAME_LATENT_DOWN, latent, hidden, &w->latent_down) &&
-           wn_bind_matrix(b, WN_NAME_LATENT_UP, hidden, latent, &w->latent_up) &&
-           (!b->config->latent_norm || wn_bind_vector(b, WN_NAME_LATENT_NORM, latent, &w->latent_norm));
+    return wn_bind_matrix(b, WN_ROLE_LATENT_DOWN, latent, hidden, &w->latent_down) &&
+           wn_bind_matrix(b, WN_ROLE_LATENT_UP, hidden, latent, &w->latent_up) &&
+           (!b->config->latent_norm || wn_bind_vector(b, WN_ROLE_LATENT_NORM, latent, &w->latent_norm));
 }
 
 static bool bind_shared(struct wn_binder *b, struct wn_ffn *f)
@@ -115,15 +115,15 @@ static bool bind_shared(struct wn_binder *b, struct wn_ffn *f)
 
     if (inner == 0)
         return true;
-    return wn_bind_matrix(b, WN_NAME_SHARED_GATE, inner, hidden, &f->gate) &&
-           wn_bind_matrix(b, WN_NAME_SHARED_UP, inner, hidden, &f->up) &&
-           wn_bind_matrix(b, WN_NAME_SHARED_DOWN, hidden, inner, &f->down);
+    return wn_bind_matrix(b, WN_ROLE_SHARED_GATE, inner, hidden, &f->gate) &&
+           wn_bind_matrix(b, WN_ROLE_SHARED_UP, inner, hidden, &f->up) &&
+           wn_bind_matrix(b, WN_ROLE_SHARED_DOWN, hidden, inner, &f->down);
 }
 
 bool wn_bind_moe(struct wn_binder *b, struct wn_moe_weights *w)
 {
     w->expert_count = b->config->layers[b->layer].expert_count;
-    return wn_bind_matrix(b, WN_NAME_ROUTER, w->expert_count, b->config->hidden_size, &w->router) &&
-           wn_bind_vector(b, WN_NAME_ROUTER_BIAS, w->expert_count, &w->router_bias) && bind_latent(b, w) &&
+    return wn_bind_matrix(b, WN_ROLE_ROUTER, w->expert_count, b->config->hidden_size, &w->router) &&
+           wn_bind_vector(b, WN_ROLE_ROUTER_BIAS, w->expert_count, &w->router_bias) && bind_latent(b, w) &&
            bind_experts(b, w) && bind_shared(b, &w->shared);
 }

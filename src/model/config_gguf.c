@@ -213,17 +213,17 @@ static bool read_layer_kinds(const struct reader *r)
     return true;
 }
 
-static const struct wn_tensor *tensor_of(const struct reader *r, enum wn_name name, uint32_t layer)
+static const struct wn_tensor *tensor_of(const struct reader *r, enum wn_role role, uint32_t layer)
 {
     char full[WN_NAME_BYTES];
 
-    return wn_name_write(WN_CONTAINER_GGUF, "", name, 0, layer, 0, full) ? wn_source_find(r->source, full) : NULL;
+    return wn_name_write(WN_CONTAINER_GGUF, "", role, 0, layer, 0, full) ? wn_source_find(r->source, full) : NULL;
 }
 
-static bool any_layer_has(const struct reader *r, enum wn_name name)
+static bool any_layer_has(const struct reader *r, enum wn_role role)
 {
     for (uint32_t i = 0; i < r->c->layer_count; i++)
-        if (tensor_of(r, name, i))
+        if (tensor_of(r, role, i))
             return true;
     return false;
 }
@@ -237,7 +237,7 @@ static bool read_moe_layers(const struct reader *r)
     if (!read_count(r, "leading_dense_block_count", &dense))
         return false;
     for (uint32_t i = 0; i < c->layer_count; i++) {
-        const struct wn_tensor *router = tensor_of(r, WN_NAME_ROUTER, i);
+        const struct wn_tensor *router = tensor_of(r, WN_ROLE_ROUTER, i);
 
         c->layers[i].moe = c->expert_count > 0 && i >= dense;
         c->layers[i].expert_count = c->layers[i].moe ? c->expert_count : 0;
@@ -257,7 +257,7 @@ static bool read_moe_layers(const struct reader *r)
 static bool read_vocab_size(const struct reader *r)
 {
     const struct wn_gguf_kv *tokens = wn_gguf_find(r->meta, "tokenizer.ggml.tokens");
-    const struct wn_tensor *embedding = tensor_of(r, WN_NAME_EMBEDDING, 0);
+    const struct wn_tensor *embedding = tensor_of(r, WN_ROLE_EMBEDDING, 0);
 
     if (r->c->vocab_size != 0)
         return true;
@@ -296,9 +296,9 @@ static bool read_all(const struct reader *r)
     c->activation = find(r, "activation.situ_beta") ? WN_ACTIVATION_SITU : WN_ACTIVATION_SILU;
     if (!read_head_dim(r) || !check_demands(r) || !read_layer_kinds(r) || !read_moe_layers(r) || !read_vocab_size(r))
         return false;
-    c->kda_full_rank_gate = any_layer_has(r, WN_NAME_KDA_G);
-    c->mla_output_gate = any_layer_has(r, WN_NAME_MLA_G);
-    c->latent_norm = any_layer_has(r, WN_NAME_LATENT_NORM);
+    c->kda_full_rank_gate = any_layer_has(r, WN_ROLE_KDA_G);
+    c->mla_output_gate = any_layer_has(r, WN_ROLE_MLA_G);
+    c->latent_norm = any_layer_has(r, WN_ROLE_LATENT_NORM);
     return read_token(r, "tokenizer.ggml.bos_token_id", &c->bos_id) &&
            read_token(r, "tokenizer.ggml.eos_token_id", &c->eos_id) &&
            read_token(r, "tokenizer.ggml.padding_token_id", &c->pad_id);

@@ -95,8 +95,6 @@ static bool read_fields(const json_t *o, const struct field *fields, size_t n, s
     return true;
 }
 
-/* ---- keys that are unknown ---- */
-
 static bool is_field(const char *key, const struct field *fields, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -143,8 +141,6 @@ static bool check_linear_keys(const json_t *linear, struct wn_err *err)
     }
     return true;
 }
-
-/* ---- parts with rules of their own ---- */
 
 static bool read_activation(const json_t *text, struct wn_config *c, struct wn_err *err)
 {
@@ -282,8 +278,6 @@ static bool check_kv_heads(const json_t *text, const struct wn_config *c, struct
                        c->heads);
     return true;
 }
-
-/* ---- the family and the two forms ---- */
 
 /* What the wrapper repeats of its text config must be the same there. */
 static bool check_wrapper(const json_t *root, const json_t *text, struct wn_err *err)

@@ -124,8 +124,6 @@ bool wn_json_check_demands(const json_t *text, struct wn_err *err)
     return true;
 }
 
-/* ---- quantization_config: MXFP4 in groups of 32, or none ---- */
-
 static bool expect(const json_t *o, const char *where, const char *key, const char *json, struct wn_err *err)
 {
     const json_t *v = wn_json_get(o, key);

@@ -90,7 +90,7 @@ static void add_files(const struct wn_source *s, struct wn_inspection *in)
 
 static bool is_embedding(enum wn_container container, const char *name)
 {
-    const struct wn_name_row *row = wn_name_row(WN_NAME_EMBEDDING);
+    const struct wn_role_names *row = wn_role_names(WN_ROLE_EMBEDDING);
 
     if (container == WN_CONTAINER_GGUF)
         return strcmp(name, row->gguf[0]) == 0;

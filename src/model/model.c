@@ -40,7 +40,7 @@ static bool find_prefix(struct wn_model *m, struct wn_err *err)
     for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
         char name[WN_NAME_BYTES];
 
-        if (wn_name_write(m->container, prefixes[i], WN_NAME_EMBEDDING, 0, 0, 0, name) &&
+        if (wn_name_write(m->container, prefixes[i], WN_ROLE_EMBEDDING, 0, 0, 0, name) &&
             wn_source_find(m->source, name)) {
             m->prefix = prefixes[i];
             return true;

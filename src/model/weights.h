@@ -65,9 +65,9 @@ struct wn_layer {
     float *attn_res_score, *ffn_res_score; /* [hidden] or NULL; layer 0's attn_res_score is never used */
     struct wn_kda_weights kda;
     struct wn_mla_weights mla;
-    struct wn_ffn dense;
-    struct wn_moe_weights mlp;
-    void *owned; /* the memory behind every owned pointer above; wn_layer_release */
+    struct wn_ffn dense;           /* when not moe */
+    struct wn_moe_weights mixture; /* when moe */
+    void *owned;                   /* the memory behind every owned pointer above; wn_layer_release */
 };
 
 /* Embeddings, final norm and head. */

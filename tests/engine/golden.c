@@ -232,7 +232,7 @@ struct variant *golden_masked(const struct wn_weights *w, const struct keeps *k)
     struct variant *v = variant_of(w);
 
     for (uint32_t i = 0; i < w->config->layer_count; i++) {
-        struct wn_moe_weights *m = &v->weights.layers[i].mlp;
+        struct wn_moe_weights *m = &v->weights.layers[i].mixture;
         float *bias;
 
         if (!v->weights.layers[i].moe)
@@ -274,7 +274,7 @@ struct variant *golden_renumbered(const struct wn_weights *w, const struct keeps
     for (uint32_t i = 0; i < w->config->layer_count; i++) {
         if (!v->weights.layers[i].moe)
             continue;
-        renumber(v, &v->weights.layers[i].mlp, k->old[i], k->counts[i]);
+        renumber(v, &v->weights.layers[i].mixture, k->old[i], k->counts[i]);
         v->config.layers[i].expert_count = k->counts[i];
         if (k->counts[i] > v->config.expert_count)
             v->config.expert_count = k->counts[i];

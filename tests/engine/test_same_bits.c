@@ -229,7 +229,7 @@ static void a_router_turned_by_one_row_is_noticed(void **state)
     struct prompt p = prompt_open("p17");
     struct keeps keeps = golden_keeps("golden/text/tiny-a/ref/prune_keep.json");
     struct variant *right = golden_renumbered(l.weights, &keeps), *wrong = golden_renumbered(l.weights, &keeps);
-    struct wn_moe_weights *m = &wrong->weights.layers[5].mlp;
+    struct wn_moe_weights *m = &wrong->weights.layers[5].mixture;
     struct wn_expert first = m->experts[0];
     float *x, *y;
 

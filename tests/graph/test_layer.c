@@ -79,7 +79,7 @@ static void layer_init(struct small *s, struct wn_layer *l, uint32_t i)
         l->kda = small_kda(s);
     else
         l->mla = small_mla(s);
-    l->mlp = small_moe(s);
+    l->mixture = small_moe(s);
 }
 
 static void tower_init(struct tower *w, uint32_t attn_res_block)

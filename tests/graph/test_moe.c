@@ -25,7 +25,7 @@ static void fixture_init(struct fixture *f, uint32_t latent, bool norm, uint32_t
     f->s.config.routed_scaling_factor = 1.5f;
     small_scratch(&f->s, TOKENS, TOKENS);
     f->layer.moe = true;
-    f->layer.mlp = small_moe(&f->s);
+    f->layer.mixture = small_moe(&f->s);
     f->x = small_floats(&f->s, TOKENS * HIDDEN, 1);
     f->out = small_zeros(&f->s, TOKENS * HIDDEN);
 }
@@ -65,7 +65,7 @@ static void pick(const struct wn_moe_weights *w, const double *scores, bool *tak
 static void reference_token(const struct fixture *f, const double *x, double *out)
 {
     const struct wn_config *c = &f->s.config;
-    const struct wn_moe_weights *w = &f->layer.mlp;
+    const struct wn_moe_weights *w = &f->layer.mixture;
     size_t width = c->latent_size ? c->latent_size : HIDDEN;
     double scores[EXPERTS], z[HIDDEN], y[HIDDEN], sum[HIDDEN] = {0}, total = 0, shared[HIDDEN] = {0};
     bool taken[EXPERTS];
@@ -207,7 +207,8 @@ static void weights_of_experts_that_nobody_chose_are_not_read(void **state)
     wn_moe_forward(&f.s.ctx, &f.layer, f.x, 1, plain);
     for (uint32_t e = 0; e < EXPERTS; e++)
         if (e != seen.ids[0] && e != seen.ids[1] && e != seen.ids[2])
-            f.layer.mlp.experts[e].gate.data = f.layer.mlp.experts[e].up.data = f.layer.mlp.experts[e].down.data = NULL;
+            f.layer.mixture.experts[e].gate.data = f.layer.mixture.experts[e].up.data =
+                f.layer.mixture.experts[e].down.data = NULL;
     wn_moe_forward(&f.s.ctx, &f.layer, f.x, 1, f.out);
     assert_memory_equal(f.out, plain, sizeof plain);
     small_release(&f.s);

@@ -15,8 +15,6 @@
 
 #define L1 "language_model.model.layers.1."
 
-/* ---- the two forms of one model ---- */
-
 static void same_floats(const char *what, const float *a, const float *b, size_t n)
 {
     assert_int_equal(a == NULL, b == NULL);
@@ -116,7 +114,7 @@ static void same_layer(const struct wn_layer *a, const struct wn_layer *b, const
     else
         same_mla(&a->mla, &b->mla, c);
     if (a->moe) {
-        same_moe(&a->mlp, &b->mlp, c);
+        same_moe(&a->mixture, &b->mixture, c);
         return;
     }
     same_matrix("dense gate", &a->dense.gate, &b->dense.gate);
@@ -186,8 +184,6 @@ static void one_changed_bit_shows(void **state)
     wn_model_close(hf);
     wn_model_close(changed);
 }
-
-/* ---- models that bind ---- */
 
 static void all_models_at_hand_bind(void **state)
 {
@@ -291,8 +287,6 @@ static void layer_bytes_are_mapped_and_owned_together(void **state)
     wn_model_close(m);
 }
 
-/* ---- memory and full size ---- */
-
 static void every_refused_allocation_is_an_error_and_leaks_nothing(void **state)
 {
     static const char *const names[] = {TINY_HF, "golden/text/tiny-b/gguf/tiny-b-IQ1_S.gguf"};
@@ -336,7 +330,7 @@ static void full_size_models_bind(void **state)
             struct wn_layer layer;
 
             CHECK_OK(wn_layer_bind(m, layers[i], &layer, &err), &err);
-            assert_int_equal(layer.mlp.expert_count, layers[i] ? 896 : 0);
+            assert_int_equal(layer.mixture.expert_count, layers[i] ? 896 : 0);
             wn_layer_release(&layer);
         }
         CHECK_OK(wn_ends_bind(m, &ends, &err), &err);
@@ -344,8 +338,6 @@ static void full_size_models_bind(void **state)
         wn_model_close(m);
     }
 }
-
-/* ---- the vocabulary ---- */
 
 static void both_forms_bring_the_same_vocabulary(void **state)
 {

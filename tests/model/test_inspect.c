@@ -130,8 +130,6 @@ static void a_folder_without_config_is_still_weighed(void **state)
     wn_inspection_release(&in);
 }
 
-/* ---- full size ---- */
-
 static void the_released_checkpoint_adds_up_to_the_byte(void **state)
 {
     struct wn_inspection in = inspected(wn_test_need_sparse("hf"));

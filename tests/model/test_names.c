@@ -28,18 +28,18 @@ static void every_name_the_table_writes_is_understood(void **state)
     for (int c = 0; c < 2; c++) {
         enum wn_container container = c ? WN_CONTAINER_SAFETENSORS : WN_CONTAINER_GGUF;
 
-        for (int i = 0; i < WN_NAME_COUNT; i++) {
+        for (int i = 0; i < WN_ROLE_COUNT; i++) {
             for (unsigned which = 0; which < 2; which++) {
                 char name[WN_NAME_BYTES];
                 struct wn_part p;
 
-                if (!wn_name_write(container, prefixes[i % 2], (enum wn_name)i, which, 92, 895, name))
+                if (!wn_name_write(container, prefixes[i % 2], (enum wn_role)i, which, 92, 895, name))
                     continue;
                 wn_part_of(container, name, &p);
-                if (p.class != wn_name_row((enum wn_name)i)->class)
+                if (p.class != wn_role_names((enum wn_role)i)->class)
                     fail_msg("'%s' is taken for '%s'", name, wn_class_name(p.class));
-                assert_int_equal(p.layer, wn_name_row((enum wn_name)i)->in_layer ? 92 : -1);
-                assert_true(p.router == (i == WN_NAME_ROUTER || i == WN_NAME_ROUTER_BIAS));
+                assert_int_equal(p.layer, wn_role_names((enum wn_role)i)->in_layer ? 92 : -1);
+                assert_true(p.router == (i == WN_ROLE_ROUTER || i == WN_ROLE_ROUTER_BIAS));
             }
         }
     }
