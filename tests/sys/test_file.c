@@ -1,5 +1,4 @@
-/* sys/file.h: reads are whole, outputs appear whole or not at all, holes stay
- * holes. */
+/* sys/file.h: reads are whole, outputs appear whole or not at all, holes stay holes. */
 #include "sys/file.h"
 #include "wn_test.h"
 
@@ -12,257 +11,254 @@
 
 static struct wn_err err;
 
-static void put_file(const char *path, const char *text) {
-  CHECK_OK(wn_file_put(path, text, strlen(text), true, &err), &err);
+static void put_file(const char *path, const char *text)
+{
+    CHECK_OK(wn_file_put(path, text, strlen(text), true, &err), &err);
 }
 
-static void a_range_past_the_end_is_refused_with_the_figures(void **state) {
-  const char *path = wn_test_path(wn_test_folder(), "a");
-  struct wn_file f;
-  char got[8];
+static void a_range_past_the_end_is_refused_with_the_figures(void **state)
+{
+    const char *path = wn_test_path(wn_test_folder(), "a");
+    struct wn_file f;
+    char got[8];
 
-  (void)state;
-  put_file(path, "0123456789");
-  CHECK_OK(wn_file_open(&f, path, &err), &err);
-  CHECK_OK(wn_file_read(&f, 2, got, 8, &err), &err);
-  assert_memory_equal(got, "23456789", 8);
-  CHECK_FAILS(wn_file_read(&f, 3, got, 8, &err), &err,
-              "8 bytes at 3 run past its end (10)");
-  CHECK_FAILS(wn_file_read(&f, UINT64_MAX, got, 8, &err), &err,
-              "run past its end");
-  wn_file_close(&f);
+    (void)state;
+    put_file(path, "0123456789");
+    CHECK_OK(wn_file_open(&f, path, &err), &err);
+    CHECK_OK(wn_file_read(&f, 2, got, 8, &err), &err);
+    assert_memory_equal(got, "23456789", 8);
+    CHECK_FAILS(wn_file_read(&f, 3, got, 8, &err), &err, "8 bytes at 3 run past its end (10)");
+    CHECK_FAILS(wn_file_read(&f, UINT64_MAX, got, 8, &err), &err, "run past its end");
+    wn_file_close(&f);
 }
 
-static void a_folder_is_not_a_file(void **state) {
-  struct wn_file f;
+static void a_folder_is_not_a_file(void **state)
+{
+    struct wn_file f;
 
-  (void)state;
-  CHECK_FAILS(wn_file_open(&f, wn_test_folder(), &err), &err,
-              "is a folder, not a file");
-  CHECK_FAILS(wn_file_open(&f, "/nowhere/at/all", &err), &err,
-              "'/nowhere/at/all'");
+    (void)state;
+    CHECK_FAILS(wn_file_open(&f, wn_test_folder(), &err), &err, "is a folder, not a file");
+    CHECK_FAILS(wn_file_open(&f, "/nowhere/at/all", &err), &err, "'/nowhere/at/all'");
 }
 
-static void a_pipe_is_refused_without_waiting_for_its_writer(void **state) {
-  const char *path = wn_test_path(wn_test_folder(), "pipe");
-  struct wn_file f;
+static void a_pipe_is_refused_without_waiting_for_its_writer(void **state)
+{
+    const char *path = wn_test_path(wn_test_folder(), "pipe");
+    struct wn_file f;
 
-  (void)state;
-  assert_int_equal(mkfifo(path, 0600), 0);
-  alarm(10); /* a wait would be without end */
-  CHECK_FAILS(wn_file_open(&f, path, &err), &err, "is a pipe, not a file");
-  alarm(0);
+    (void)state;
+    assert_int_equal(mkfifo(path, 0600), 0);
+    alarm(10); /* a wait would be without end */
+    CHECK_FAILS(wn_file_open(&f, path, &err), &err, "is a pipe, not a file");
+    alarm(0);
 }
 
-static void an_empty_file_maps_to_a_nothing_that_is_not_null(void **state) {
-  const char *path = wn_test_path(wn_test_folder(), "empty");
-  struct wn_file f;
+static void an_empty_file_maps_to_a_nothing_that_is_not_null(void **state)
+{
+    const char *path = wn_test_path(wn_test_folder(), "empty");
+    struct wn_file f;
 
-  (void)state;
-  put_file(path, "");
-  CHECK_OK(wn_file_open(&f, path, &err), &err);
-  CHECK_OK(wn_file_map(&f, &err), &err);
-  assert_non_null(f.map);
-  wn_file_close(&f);
+    (void)state;
+    put_file(path, "");
+    CHECK_OK(wn_file_open(&f, path, &err), &err);
+    CHECK_OK(wn_file_map(&f, &err), &err);
+    assert_non_null(f.map);
+    wn_file_close(&f);
 }
 
-static void nothing_stands_under_the_name_until_commit(void **state) {
-  const char *folder = wn_test_folder(), *path = wn_test_path(folder, "out"),
-             *part = wn_test_path(folder, "out.part");
-  struct wn_outfile o;
+static void nothing_stands_under_the_name_until_commit(void **state)
+{
+    const char *folder = wn_test_folder(), *path = wn_test_path(folder, "out"),
+               *part = wn_test_path(folder, "out.part");
+    struct wn_outfile o;
 
-  (void)state;
-  CHECK_OK(wn_outfile_open(&o, path, false, &err), &err);
-  CHECK_OK(wn_outfile_write(&o, "abc", 3, &err), &err);
-  assert_false(wn_path_exists(path));
-  assert_true(wn_path_exists(part));
-  CHECK_OK(wn_outfile_write_at(&o, 1, "B", 1, &err), &err);
-  CHECK_FAILS(wn_outfile_write_at(&o, 3, "x", 1, &err), &err,
-              "were not written yet");
-  CHECK_OK(wn_outfile_commit(&o, &err), &err);
-  assert_false(wn_path_exists(part));
-  {
+    (void)state;
+    CHECK_OK(wn_outfile_open(&o, path, false, &err), &err);
+    CHECK_OK(wn_outfile_write(&o, "abc", 3, &err), &err);
+    assert_false(wn_path_exists(path));
+    assert_true(wn_path_exists(part));
+    CHECK_OK(wn_outfile_write_at(&o, 1, "B", 1, &err), &err);
+    CHECK_FAILS(wn_outfile_write_at(&o, 3, "x", 1, &err), &err, "were not written yet");
+    CHECK_OK(wn_outfile_commit(&o, &err), &err);
+    assert_false(wn_path_exists(part));
+    {
+        size_t n;
+        char *text = wn_file_slurp(path, 100, &n, &err);
+
+        assert_non_null(text);
+        assert_string_equal(text, "aBc");
+        free(text);
+        assert_null(wn_file_slurp(path, 2, &n, &err));
+    }
+}
+
+static void an_existing_output_is_kept_unless_overwriting_is_asked_for(void **state)
+{
+    const char *path = wn_test_path(wn_test_folder(), "out");
+    struct wn_outfile o;
+
+    (void)state;
+    put_file(path, "old");
+    CHECK_FAILS(wn_outfile_open(&o, path, false, &err), &err, "exists already");
+    CHECK_OK(wn_outfile_open(&o, path, true, &err), &err);
+    CHECK_OK(wn_outfile_write(&o, "new", 3, &err), &err);
+    wn_outfile_abandon(&o);
+    wn_outfile_abandon(&o); /* a second time does nothing */
+    {
+        size_t n;
+        char *text = wn_file_slurp(path, 100, &n, &err);
+
+        assert_string_equal(text, "old");
+        free(text);
+    }
+}
+
+static void a_part_that_another_process_writes_is_refused_and_kept(void **state)
+{
+    const char *path = wn_test_path(wn_test_folder(), "out");
+    struct wn_outfile o;
+    int status;
+    pid_t child;
+
+    (void)state;
+    CHECK_OK(wn_outfile_open(&o, path, false, &err), &err);
+    CHECK_OK(wn_outfile_write(&o, "mine", 4, &err), &err);
+    child = fork();
+    if (child == 0) {
+        struct wn_outfile other;
+        bool refused = !wn_outfile_open(&other, path, false, &err) && strstr(err.msg, "another process");
+
+        _exit(refused ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    CHECK_OK(wn_outfile_commit(&o, &err), &err);
+}
+
+static void a_part_that_a_killed_run_left_is_started_anew(void **state)
+{
+    const char *folder = wn_test_folder(), *path = wn_test_path(folder, "out");
+    struct wn_outfile o;
     size_t n;
-    char *text = wn_file_slurp(path, 100, &n, &err);
+    char *text;
 
-    assert_non_null(text);
-    assert_string_equal(text, "aBc");
+    (void)state;
+    put_file(wn_test_path(folder, "out.part"), "left over and longer");
+    CHECK_OK(wn_outfile_open(&o, path, false, &err), &err);
+    CHECK_OK(wn_outfile_write(&o, "new", 3, &err), &err);
+    CHECK_OK(wn_outfile_commit(&o, &err), &err);
+    text = wn_file_slurp(path, 100, &n, &err);
+    assert_string_equal(text, "new");
     free(text);
-    assert_null(wn_file_slurp(path, 2, &n, &err));
-  }
 }
 
-static void
-an_existing_output_is_kept_unless_overwriting_is_asked_for(void **state) {
-  const char *path = wn_test_path(wn_test_folder(), "out");
-  struct wn_outfile o;
+/* 5 GiB with two islands of data: the copy has the same bytes and takes no more room. */
+static void a_copy_keeps_holes_and_reaches_past_4_gib(void **state)
+{
+    const char *folder = wn_test_folder(), *from = wn_test_path(folder, "from"), *to = wn_test_path(folder, "to");
+    const uint64_t far = (uint64_t)5 << 30;
+    struct wn_outfile o;
+    struct wn_file f;
+    struct stat st;
+    char got[6];
 
-  (void)state;
-  put_file(path, "old");
-  CHECK_FAILS(wn_outfile_open(&o, path, false, &err), &err, "exists already");
-  CHECK_OK(wn_outfile_open(&o, path, true, &err), &err);
-  CHECK_OK(wn_outfile_write(&o, "new", 3, &err), &err);
-  wn_outfile_abandon(&o);
-  wn_outfile_abandon(&o); /* a second time does nothing */
-  {
-    size_t n;
-    char *text = wn_file_slurp(path, 100, &n, &err);
+    (void)state;
+    CHECK_OK(wn_outfile_open(&o, from, false, &err), &err);
+    CHECK_OK(wn_outfile_write(&o, "start", 5, &err), &err);
+    CHECK_OK(wn_outfile_skip(&o, far - 5, &err), &err);
+    CHECK_OK(wn_outfile_write(&o, "island", 6, &err), &err);
+    CHECK_OK(wn_outfile_skip(&o, 1000, &err), &err);
+    CHECK_OK(wn_outfile_commit(&o, &err), &err);
 
-    assert_string_equal(text, "old");
-    free(text);
-  }
-}
+    CHECK_OK(wn_file_open(&f, from, &err), &err);
+    assert_true(f.bytes == far + 1006);
+    CHECK_OK(wn_outfile_open(&o, to, false, &err), &err);
+    CHECK_OK(wn_outfile_write(&o, "x", 1, &err), &err);
+    CHECK_OK(wn_outfile_copy(&o, &f, 1, f.bytes - 1, &err), &err);
+    CHECK_FAILS(wn_outfile_copy(&o, &f, 1, f.bytes, &err), &err, "run past its end");
+    CHECK_OK(wn_outfile_commit(&o, &err), &err);
+    wn_file_close(&f);
 
-static void
-a_part_that_another_process_writes_is_refused_and_kept(void **state) {
-  const char *path = wn_test_path(wn_test_folder(), "out");
-  struct wn_outfile o;
-  int status;
-  pid_t child;
-
-  (void)state;
-  CHECK_OK(wn_outfile_open(&o, path, false, &err), &err);
-  CHECK_OK(wn_outfile_write(&o, "mine", 4, &err), &err);
-  child = fork();
-  if (child == 0) {
-    struct wn_outfile other;
-    bool refused = !wn_outfile_open(&other, path, false, &err) &&
-                   strstr(err.msg, "another process");
-
-    _exit(refused ? 0 : 1);
-  }
-  assert_int_equal(waitpid(child, &status, 0), child);
-  assert_int_equal(status, 0);
-  CHECK_OK(wn_outfile_commit(&o, &err), &err);
-}
-
-static void a_part_that_a_killed_run_left_is_started_anew(void **state) {
-  const char *folder = wn_test_folder(), *path = wn_test_path(folder, "out");
-  struct wn_outfile o;
-  size_t n;
-  char *text;
-
-  (void)state;
-  put_file(wn_test_path(folder, "out.part"), "left over and longer");
-  CHECK_OK(wn_outfile_open(&o, path, false, &err), &err);
-  CHECK_OK(wn_outfile_write(&o, "new", 3, &err), &err);
-  CHECK_OK(wn_outfile_commit(&o, &err), &err);
-  text = wn_file_slurp(path, 100, &n, &err);
-  assert_string_equal(text, "new");
-  free(text);
-}
-
-/* 5 GiB with two islands of data: the copy has the same bytes and takes no more
- * room. */
-static void a_copy_keeps_holes_and_reaches_past_4_gib(void **state) {
-  const char *folder = wn_test_folder(), *from = wn_test_path(folder, "from"),
-             *to = wn_test_path(folder, "to");
-  const uint64_t far = (uint64_t)5 << 30;
-  struct wn_outfile o;
-  struct wn_file f;
-  struct stat st;
-  char got[6];
-
-  (void)state;
-  CHECK_OK(wn_outfile_open(&o, from, false, &err), &err);
-  CHECK_OK(wn_outfile_write(&o, "start", 5, &err), &err);
-  CHECK_OK(wn_outfile_skip(&o, far - 5, &err), &err);
-  CHECK_OK(wn_outfile_write(&o, "island", 6, &err), &err);
-  CHECK_OK(wn_outfile_skip(&o, 1000, &err), &err);
-  CHECK_OK(wn_outfile_commit(&o, &err), &err);
-
-  CHECK_OK(wn_file_open(&f, from, &err), &err);
-  assert_true(f.bytes == far + 1006);
-  CHECK_OK(wn_outfile_open(&o, to, false, &err), &err);
-  CHECK_OK(wn_outfile_write(&o, "x", 1, &err), &err);
-  CHECK_OK(wn_outfile_copy(&o, &f, 1, f.bytes - 1, &err), &err);
-  CHECK_FAILS(wn_outfile_copy(&o, &f, 1, f.bytes, &err), &err,
-              "run past its end");
-  CHECK_OK(wn_outfile_commit(&o, &err), &err);
-  wn_file_close(&f);
-
-  CHECK_OK(wn_file_open(&f, to, &err), &err);
-  assert_true(f.bytes == far + 1006);
-  CHECK_OK(wn_file_read(&f, 0, got, 6, &err), &err);
-  assert_memory_equal(got, "xtart\0", 6);
-  CHECK_OK(wn_file_read(&f, far, got, 6, &err), &err);
-  assert_memory_equal(got, "island", 6);
-  wn_file_close(&f);
-  assert_int_equal(stat(to, &st), 0);
+    CHECK_OK(wn_file_open(&f, to, &err), &err);
+    assert_true(f.bytes == far + 1006);
+    CHECK_OK(wn_file_read(&f, 0, got, 6, &err), &err);
+    assert_memory_equal(got, "xtart\0", 6);
+    CHECK_OK(wn_file_read(&f, far, got, 6, &err), &err);
+    assert_memory_equal(got, "island", 6);
+    wn_file_close(&f);
+    assert_int_equal(stat(to, &st), 0);
 #if defined(__linux__)
-  assert_true((uint64_t)st.st_blocks * 512 < (uint64_t)1 << 20);
+    assert_true((uint64_t)st.st_blocks * 512 < (uint64_t)1 << 20);
 #endif
 }
 
-/* ENOSPC at the first, second, third ... write-like call: each time a clean
- * error, nothing under the name. */
-static void a_full_disk_leaves_nothing_behind(void **state) {
-  const char *folder = wn_test_folder(), *path = wn_test_path(folder, "out"),
-             *src = wn_test_path(folder, "src");
-  long n = 0;
+/* ENOSPC at the first, second, third ... write-like call: each time a clean error, nothing under the name. */
+static void a_full_disk_leaves_nothing_behind(void **state)
+{
+    const char *folder = wn_test_folder(), *path = wn_test_path(folder, "out"), *src = wn_test_path(folder, "src");
+    long n = 0;
 
-  (void)state;
-  put_file(src, "some bytes to copy");
-  for (;; n++) {
-    struct wn_outfile o;
-    struct wn_file f;
-    bool ok;
+    (void)state;
+    put_file(src, "some bytes to copy");
+    for (;; n++) {
+        struct wn_outfile o;
+        struct wn_file f;
+        bool ok;
 
-    CHECK_OK(wn_file_open(&f, src, &err), &err);
-    wn_file_fail_writes_after(n);
-    ok = wn_outfile_open(&o, path, false, &err);
-    if (ok) {
-      ok = wn_outfile_write(&o, "head", 4, &err) &&
-           wn_outfile_copy(&o, &f, 0, f.bytes, &err);
-      if (ok)
-        ok = wn_outfile_commit(&o, &err);
-      else
-        wn_outfile_abandon(&o);
+        CHECK_OK(wn_file_open(&f, src, &err), &err);
+        wn_file_fail_writes_after(n);
+        ok = wn_outfile_open(&o, path, false, &err);
+        if (ok) {
+            ok = wn_outfile_write(&o, "head", 4, &err) && wn_outfile_copy(&o, &f, 0, f.bytes, &err);
+            if (ok)
+                ok = wn_outfile_commit(&o, &err);
+            else
+                wn_outfile_abandon(&o);
+        }
+        wn_file_fail_writes_after(-1);
+        wn_file_close(&f);
+        if (ok)
+            break;
+        assert_false(wn_path_exists(path));
+        assert_true(wn_test_contains(err.msg, "No space left"));
     }
-    wn_file_fail_writes_after(-1);
-    wn_file_close(&f);
-    if (ok)
-      break;
-    assert_false(wn_path_exists(path));
-    assert_true(wn_test_contains(err.msg, "No space left"));
-  }
-  assert_true(n >= 4);
-  assert_true(wn_path_exists(path));
+    assert_true(n >= 4);
+    assert_true(wn_path_exists(path));
 }
 
-static void a_folder_lists_its_names_in_order(void **state) {
-  const char *folder = wn_test_folder();
-  char **names;
-  size_t n;
+static void a_folder_lists_its_names_in_order(void **state)
+{
+    const char *folder = wn_test_folder();
+    char **names;
+    size_t n;
 
-  (void)state;
-  put_file(wn_test_path(folder, "b"), "");
-  put_file(wn_test_path(folder, "a"), "");
-  put_file(wn_test_path(folder, "c"), "");
-  CHECK_OK(wn_path_list(folder, &names, &n, &err), &err);
-  assert_int_equal(n, 3);
-  assert_string_equal(names[0], "a");
-  assert_string_equal(names[2], "c");
-  wn_names_free(names, n);
-  CHECK_FAILS(wn_path_list("/nowhere/at/all", &names, &n, &err), &err,
-              "/nowhere/at/all");
+    (void)state;
+    put_file(wn_test_path(folder, "b"), "");
+    put_file(wn_test_path(folder, "a"), "");
+    put_file(wn_test_path(folder, "c"), "");
+    CHECK_OK(wn_path_list(folder, &names, &n, &err), &err);
+    assert_int_equal(n, 3);
+    assert_string_equal(names[0], "a");
+    assert_string_equal(names[2], "c");
+    wn_names_free(names, n);
+    CHECK_FAILS(wn_path_list("/nowhere/at/all", &names, &n, &err), &err, "/nowhere/at/all");
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_range_past_the_end_is_refused_with_the_figures),
-      cmocka_unit_test(a_folder_is_not_a_file),
-      cmocka_unit_test(a_pipe_is_refused_without_waiting_for_its_writer),
-      cmocka_unit_test(an_empty_file_maps_to_a_nothing_that_is_not_null),
-      cmocka_unit_test(nothing_stands_under_the_name_until_commit),
-      cmocka_unit_test(
-          an_existing_output_is_kept_unless_overwriting_is_asked_for),
-      cmocka_unit_test(a_part_that_another_process_writes_is_refused_and_kept),
-      cmocka_unit_test(a_part_that_a_killed_run_left_is_started_anew),
-      cmocka_unit_test(a_copy_keeps_holes_and_reaches_past_4_gib),
-      cmocka_unit_test(a_full_disk_leaves_nothing_behind),
-      cmocka_unit_test(a_folder_lists_its_names_in_order),
-  };
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_range_past_the_end_is_refused_with_the_figures),
+        cmocka_unit_test(a_folder_is_not_a_file),
+        cmocka_unit_test(a_pipe_is_refused_without_waiting_for_its_writer),
+        cmocka_unit_test(an_empty_file_maps_to_a_nothing_that_is_not_null),
+        cmocka_unit_test(nothing_stands_under_the_name_until_commit),
+        cmocka_unit_test(an_existing_output_is_kept_unless_overwriting_is_asked_for),
+        cmocka_unit_test(a_part_that_another_process_writes_is_refused_and_kept),
+        cmocka_unit_test(a_part_that_a_killed_run_left_is_started_anew),
+        cmocka_unit_test(a_copy_keeps_holes_and_reaches_past_4_gib),
+        cmocka_unit_test(a_full_disk_leaves_nothing_behind),
+        cmocka_unit_test(a_folder_lists_its_names_in_order),
+    };
 
-  return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
