@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct wn_sink *wn_sink_new(enum wn_container container, const char *out, const struct wn_sink_options *o,
                             struct wn_err *err)
@@ -294,7 +293,7 @@ bool wn_sink_copy(struct wn_sink *s, const struct wn_source *from, const struct 
 static void take_back(const struct wn_sink *s, uint32_t committed)
 {
     for (uint32_t f = 0; f < committed; f++)
-        (void)unlink(s->files[f].path);
+        (void)wn_path_remove(s->files[f].path);
 }
 
 static bool commit_files(struct wn_sink *s, struct wn_err *err)
@@ -339,7 +338,7 @@ void wn_sink_free(struct wn_sink *s)
     wn_outfile_abandon(&s->index);
     /* fails when somebody else has put something there, which is then none of ours */
     if (s->made_folder && s->state != WN_SINK_COMMITTED)
-        (void)rmdir(s->out);
+        (void)wn_path_remove_folder(s->out);
     free(s->files);
     free(s->index_path);
     free(s->out);

@@ -21,6 +21,7 @@ struct seen {
     const char *outer_name; /* which said so first */
     uint32_t named;         /* experts by number in the name */
     uint32_t *tensors;      /* [named] how many tensors each has */
+    size_t room;            /* of tensors */
 };
 
 struct census {
@@ -37,7 +38,7 @@ static bool count_named(struct seen *l, const struct wn_tensor *t, uint32_t expe
     if (expert >= EXPERTS_MAX)
         return wn_fail(err, WN_ERR_FORMAT, "tensor '%s': expert number %" PRIu32 " is not believable", t->name, expert);
     if (expert >= l->named) {
-        uint32_t *p = wn_realloc(l->tensors, expert + 1, sizeof(*p), err);
+        uint32_t *p = wn_grow(l->tensors, &l->room, expert + 1, sizeof(*p), err);
 
         if (!p)
             return false;

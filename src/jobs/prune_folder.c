@@ -7,29 +7,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define CONFIG_NAME "config.json"
 #define INDEX_NAME  "model.safetensors.index.json" /* the sink writes a new one */
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
-}
-
-static bool ends_with(const char *s, const char *end)
-{
-    size_t n = strlen(s), m = strlen(end);
-
-    return n >= m && strcmp(s + n - m, end) == 0;
-}
-
 static bool is_model_file(const struct wn_source *source, const char *name)
 {
     for (size_t i = 0; i < wn_source_file_count(source); i++)
-        if (strcmp(base_name(wn_source_file_at(source, i)->file.path), name) == 0)
+        if (strcmp(wn_path_name(wn_source_file_at(source, i)->file.path), name) == 0)
             return true;
     return false;
 }
@@ -40,7 +25,7 @@ static bool is_foreign_weights(const char *name)
     static const char *const ends[] = {".safetensors", ".gguf", ".bin", ".pt", ".pth", ".npz", ".h5", ".onnx"};
 
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
-        if (ends_with(name, ends[i]))
+        if (wn_ends_with(name, ends[i]))
             return true;
     return false;
 }
@@ -63,7 +48,7 @@ static bool take_name(struct wn_folder *f, const struct wn_keep *k, char *name, 
 
     if (is_model_file(k->source, name) || strcmp(name, INDEX_NAME) == 0)
         return true;
-    if (name[0] == '.' || ends_with(name, ".part")) {
+    if (name[0] == '.' || wn_ends_with(name, ".part")) {
         say_left_behind(job, name, name[0] == '.' ? "it is hidden" : "it is an unfinished file");
         return true;
     }
@@ -208,7 +193,7 @@ bool wn_folder_commit(struct wn_folder_out *files, struct wn_err *err)
     }
     for (size_t i = 0; !ok && i < files->n; i++)
         if (files->done[i] && !files->overwrite)
-            (void)unlink(files->done[i]);
+            (void)wn_path_remove(files->done[i]);
     wn_folder_abandon(files);
     return ok;
 }

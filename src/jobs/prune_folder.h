@@ -1,6 +1,6 @@
 /*
  * The files of a model folder that are not weights: config.json is edited, tokenizer, licence and the like are copied
- * byte for byte. GGUF models have none. Also: which outputs must not be written to.
+ * byte for byte. GGUF models have none.
  */
 #ifndef WN_JOBS_PRUNE_FOLDER_H
 #define WN_JOBS_PRUNE_FOLDER_H
@@ -34,19 +34,8 @@ struct wn_folder_out {
 };
 WN_CHECKED bool wn_folder_write(const struct wn_folder *f, const struct wn_keep *k, const char *out, bool overwrite,
                                 struct wn_folder_out *files, struct wn_err *err);
-/* All or, unless they replace others, none. */
+/* All or, unless they replace others, none: what was committed is then taken back. */
 WN_CHECKED bool wn_folder_commit(struct wn_folder_out *files, struct wn_err *err);
 void wn_folder_abandon(struct wn_folder_out *files);
-
-/* ---- may it be written there ---- */
-
-/* Both exist and are one and the same file or folder. */
-bool wn_path_same(const char *a, const char *b);
-/* path (which need not exist) is `folder` or lies somewhere below it. */
-bool wn_path_inside(const char *path, const char *folder);
-/* The folder that path lies in, "." without a slash; free it. */
-WN_CHECKED char *wn_path_parent(const char *path, struct wn_err *err);
-/* Share of a file's bytes that the file system really stores, 0..1. */
-double wn_path_filled(const char *path);
 
 #endif

@@ -48,9 +48,16 @@ struct wn_outfile {
     char *path, *part; /* owned */
     int fd;
     uint64_t at; /* next byte of wn_outfile_write */
+    bool overwrite;
+    bool finished; /* durable and closed: only its name is to be changed */
 };
 
-/* Fails when PATH exists and overwrite is false. A left-over PATH.part is replaced. */
+/* What open asks first: whether PATH is free, or may be overwritten and is no folder. */
+WN_CHECKED bool wn_outfile_may_open(const char *path, bool overwrite, struct wn_err *err);
+/*
+ * Fails when PATH exists and overwrite is false; so does the commit, when something took the name meanwhile. A left-over
+ * PATH.part is replaced.
+ */
 WN_CHECKED bool wn_outfile_open(struct wn_outfile *o, const char *path, bool overwrite, struct wn_err *err);
 WN_CHECKED bool wn_outfile_write(struct wn_outfile *o, const void *bytes, size_t n, struct wn_err *err);
 /* Overwrites bytes at an offset before o->at, which stays. */
@@ -60,7 +67,17 @@ WN_CHECKED bool wn_outfile_skip(struct wn_outfile *o, uint64_t n, struct wn_err 
 /* Appends n bytes of `from` at `at`: holes stay holes, the kernel moves the bytes where it can. */
 WN_CHECKED bool wn_outfile_copy(struct wn_outfile *o, const struct wn_file *from, uint64_t at, uint64_t n,
                                 struct wn_err *err);
-/* fsync, close, rename, fsync of the folder. The struct is released either way. */
+/* All that was written is on the disk now. */
+WN_CHECKED bool wn_outfile_sync(struct wn_outfile *o, struct wn_err *err);
+/*
+ * sync, and gives the descriptor back; only commit and abandon may follow. The lock on the .part goes too, so of several
+ * outputs that belong together one should stay open.
+ */
+WN_CHECKED bool wn_outfile_finish(struct wn_outfile *o, struct wn_err *err);
+/*
+ * fsync, rename, fsync of the folder, close. The struct is released either way. When it fails, what stands under the
+ * name is not this output, but for one that was to overwrite and failed in the last step.
+ */
 WN_CHECKED bool wn_outfile_commit(struct wn_outfile *o, struct wn_err *err);
 /* Removes the .part and releases; does nothing to a struct that is committed or all zero. */
 void wn_outfile_abandon(struct wn_outfile *o);
@@ -72,14 +89,46 @@ bool wn_path_exists(const char *path);
 bool wn_path_is_folder(const char *path);
 /* Makes a folder (its parent must exist); an existing folder is fine. */
 WN_CHECKED bool wn_path_make_folder(const char *path, struct wn_err *err);
+/* Removes a file; true when there is none now. */
+bool wn_path_remove(const char *path);
+/* Removes a folder when nothing is in it; true when it has gone. */
+bool wn_path_remove_folder(const char *path);
 /* "folder/name", free it. */
 WN_CHECKED char *wn_path_join(const char *folder, const char *name, struct wn_err *err);
 /* Names in a folder, sorted bytewise, without . and ..; free with wn_names_free. */
 WN_CHECKED bool wn_path_list(const char *folder, char ***names, size_t *n, struct wn_err *err);
 void wn_names_free(char **names, size_t n);
+/* The folder that path lies in, "." without a slash; free it. */
+WN_CHECKED char *wn_path_parent(const char *path, struct wn_err *err);
+/* What stands behind the last slash; points into path. */
+const char *wn_path_name(const char *path);
+/* Both exist and are one and the same file or folder. */
+bool wn_path_same(const char *a, const char *b);
+/* path (which need not exist) is `folder` or lies somewhere below it. */
+bool wn_path_inside(const char *path, const char *folder);
+/* Share of a file's bytes that the file system really stores, 0..1. */
+double wn_path_filled(const char *path);
 /* Bytes that a write to this folder's file system may use now. */
 WN_CHECKED bool wn_path_space(const char *folder, uint64_t *free_bytes, struct wn_err *err);
 
+/*
+ * A file that is made and held as long as one process works at something; it frees itself when the process dies. Also
+ * keeps two runs of one process apart. taken: somebody else has it.
+ */
+struct wn_lock {
+    char *path; /* owned; NULL: not held */
+    int fd;
+};
+WN_CHECKED bool wn_lock_take(struct wn_lock *l, const char *path, bool *taken, struct wn_err *err);
+/* Lets go and leaves the file; does nothing to a struct that is all zero. */
+void wn_lock_release(struct wn_lock *l);
+/* Removes the file, then lets go. */
+void wn_lock_remove(struct wn_lock *l);
+
+/* For tests: what wn_path_space answers from now on; UINT64_MAX: the truth again. */
+void wn_path_pretend_space(uint64_t free_bytes);
+/* For tests: renames without replacing as on a file system that has no hard links. */
+void wn_file_pretend_no_links(bool none);
 /* For tests: the n-th write-like system call from now (0: the next) and all after it fail with ENOSPC; negative: none. */
 void wn_file_fail_writes_after(long n);
 

@@ -103,23 +103,29 @@ static bool open_part(struct wn_outfile *o, struct wn_err *err)
 /* Leaves no memory behind; the .part only goes when it is ours. */
 static void drop(struct wn_outfile *o, bool remove_part)
 {
-    if (o->part && o->fd >= 0) {
-        if (remove_part)
-            (void)unlink(o->part);
+    if (o->part && remove_part && (o->fd >= 0 || o->finished))
+        (void)unlink(o->part);
+    if (o->fd >= 0)
         (void)close(o->fd);
-    }
     free(o->path);
     free(o->part);
     *o = (struct wn_outfile){.fd = -1};
 }
 
-bool wn_outfile_open(struct wn_outfile *o, const char *path, bool overwrite, struct wn_err *err)
+bool wn_outfile_may_open(const char *path, bool overwrite, struct wn_err *err)
 {
-    *o = (struct wn_outfile){.fd = -1};
     if (!overwrite && wn_path_exists(path))
         return wn_fail(err, WN_ERR_ARG, "'%s' exists already", path);
     if (wn_path_is_folder(path))
         return wn_fail(err, WN_ERR_ARG, "'%s' is a folder, not a file", path);
+    return true;
+}
+
+bool wn_outfile_open(struct wn_outfile *o, const char *path, bool overwrite, struct wn_err *err)
+{
+    *o = (struct wn_outfile){.fd = -1, .overwrite = overwrite};
+    if (!wn_outfile_may_open(path, overwrite, err))
+        return false;
     o->path = wn_strdup(path, err);
     o->part = wn_asprintf(err, "%s.part", path);
     if (o->path && o->part && open_part(o, err))
@@ -236,20 +242,13 @@ bool wn_outfile_copy(struct wn_outfile *o, const struct wn_file *from, uint64_t 
 }
 #endif
 
-static char *folder_of(const char *path, struct wn_err *err)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? wn_strndup(path, slash == path ? 1 : (size_t)(slash - path), err) : wn_strdup(".", err);
-}
-
 static bool sync_folder(const char *folder, struct wn_err *err)
 {
     int fd = open(folder, O_RDONLY | O_CLOEXEC);
     bool ok = true;
 
     /* some file systems cannot sync a folder (EINVAL); the rename itself has worked then */
-    if (fd < 0 || (fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP))
+    if (fd < 0 || refused() || (fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP))
         ok = wn_fail(err, WN_ERR_IO, "'%s': %s", folder, strerror(errno));
     if (fd >= 0)
         (void)close(fd);
@@ -266,18 +265,82 @@ static bool make_durable(const struct wn_outfile *o, struct wn_err *err)
     return true;
 }
 
+bool wn_outfile_sync(struct wn_outfile *o, struct wn_err *err)
+{
+    return o->finished || make_durable(o, err);
+}
+
+bool wn_outfile_finish(struct wn_outfile *o, struct wn_err *err)
+{
+    if (!wn_outfile_sync(o, err))
+        return false;
+    if (o->fd >= 0 && close(o->fd) != 0)
+        return wn_fail(err, WN_ERR_IO, "'%s': %s", o->part, strerror(errno));
+    o->fd = -1;
+    o->finished = true;
+    return true;
+}
+
+/* A finished .part has no lock any more; its length tells when somebody has begun it anew. */
+static bool still_whole(const struct wn_outfile *o, struct wn_err *err)
+{
+    struct stat st;
+
+    if (!o->finished || (stat(o->part, &st) == 0 && (uint64_t)st.st_size == o->at))
+        return true;
+    return wn_fail(err, WN_ERR_IO, "'%s' was changed by another process", o->part);
+}
+
+static atomic_bool no_links;
+
+void wn_file_pretend_no_links(bool none)
+{
+    atomic_store(&no_links, none);
+}
+
+/* Renames, or fails with EEXIST when the name is taken; in one step where the file system can. */
+static bool rename_new(const char *from, const char *to)
+{
+    if (!atomic_load_explicit(&no_links, memory_order_relaxed)) {
+#if defined(RENAME_NOREPLACE)
+        if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
+            return true;
+        if (errno == EEXIST)
+            return false;
+#endif
+        if (link(from, to) == 0) {
+            (void)unlink(from);
+            return true;
+        }
+        if (errno == EEXIST)
+            return false;
+    }
+    /* neither is known there: a look beforehand, and a moment in which somebody may take the name */
+    if (!wn_path_exists(to))
+        return rename(from, to) == 0;
+    errno = EEXIST;
+    return false;
+}
+
+static bool put_in_place(const struct wn_outfile *o, struct wn_err *err)
+{
+    if (!refused() && (o->overwrite ? rename(o->part, o->path) == 0 : rename_new(o->part, o->path)))
+        return true;
+    if (errno == EEXIST)
+        return wn_fail(err, WN_ERR_ARG, "'%s' appeared while it was being written, and is left as it is", o->path);
+    return wn_fail(err, WN_ERR_IO, "'%s': %s", o->path, strerror(errno));
+}
+
 bool wn_outfile_commit(struct wn_outfile *o, struct wn_err *err)
 {
-    /* everything that can be refused comes before the rename: after it the file stands */
-    char *folder = folder_of(o->path, err);
-    bool renamed = false, ok = folder && make_durable(o, err);
+    char *folder = wn_path_parent(o->path, err);
+    bool ready = folder && wn_outfile_sync(o, err) && still_whole(o, err), named = ready && put_in_place(o, err);
+    bool ok = named && sync_folder(folder, err);
 
-    if (ok) {
-        renamed = !refused() && rename(o->part, o->path) == 0;
-        ok = renamed || wn_fail(err, WN_ERR_IO, "'%s': %s", o->path, strerror(errno));
-    }
-    ok = ok && sync_folder(folder, err);
-    drop(o, !renamed);
+    /* what an overwrite replaced cannot be brought back; the new file is whole at least */
+    if (named && !ok && !o->overwrite)
+        (void)unlink(o->path);
+    drop(o, !named);
     free(folder);
     return ok;
 }

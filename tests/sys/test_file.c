@@ -113,6 +113,82 @@ static void an_existing_output_is_kept_unless_overwriting_is_asked_for(void **st
     }
 }
 
+/* Whatever the file system can: the file of the one who came first stays, and is not taken for ours. */
+static void a_name_taken_meanwhile_is_left_alone(void **state)
+{
+    const char *folder = wn_test_folder(), *path = wn_test_path(folder, "out");
+
+    (void)state;
+    for (int plain = 0; plain < 2; plain++) {
+        struct wn_outfile o;
+        FILE *their;
+        size_t n;
+        char *text;
+
+        wn_file_pretend_no_links(plain);
+        CHECK_OK(wn_outfile_open(&o, path, false, &err), &err);
+        CHECK_OK(wn_outfile_write(&o, "ours", 4, &err), &err);
+        their = fopen(path, "w"); /* not by an outfile: that would meet the same .part */
+        assert_non_null(their);
+        fputs("theirs", their);
+        fclose(their);
+        CHECK_FAILS(wn_outfile_commit(&o, &err), &err, "appeared while it was being written");
+        assert_false(wn_path_exists(wn_test_path(folder, "out.part")));
+        text = wn_file_slurp(path, 100, &n, &err);
+        CHECK_OK(text, &err);
+        assert_string_equal(text, "theirs");
+        free(text);
+        assert_true(wn_path_remove(path));
+        /* nobody came: it gets its name */
+        CHECK_OK(wn_file_put(path, "ours", 4, false, &err), &err);
+        assert_false(wn_path_exists(wn_test_path(folder, "out.part")));
+        assert_true(wn_path_remove(path));
+        assert_true(wn_path_remove(path)); /* there is none: fine */
+        wn_file_pretend_no_links(false);
+    }
+}
+
+static void paths_know_their_folders(void **state)
+{
+    static const char *const parent[][2] = {{"a", "."},     {"a/b", "a"},    {"a/b/", "a"}, {"/a", "/"},
+                                            {"/a/b", "/a"}, {"a//b//", "a"}, {"/", "/"},    {"//a", "/"}};
+    const char *folder = wn_test_folder(), *below = wn_test_path(folder, "x");
+
+    (void)state;
+    for (size_t i = 0; i < sizeof parent / sizeof parent[0]; i++) {
+        char *p = wn_path_parent(parent[i][0], &err);
+
+        CHECK_OK(p, &err);
+        assert_string_equal(p, parent[i][1]);
+        free(p);
+    }
+    assert_true(wn_path_inside(wn_test_path(folder, "not/there/yet"), folder));
+    assert_false(wn_path_inside(folder, below));
+    CHECK_OK(wn_path_make_folder(below, &err), &err);
+    assert_true(wn_path_inside(below, folder));
+    assert_false(wn_path_inside(folder, below));
+    assert_true(wn_path_same(folder, wn_test_path(below, "..")));
+    assert_false(wn_path_remove_folder(folder)); /* x is in it */
+    assert_true(wn_path_remove_folder(below));
+}
+
+static void a_lock_is_held_by_one_at_a_time(void **state)
+{
+    const char *path = wn_test_path(wn_test_folder(), "lock");
+    struct wn_lock a, b;
+    bool taken;
+
+    (void)state;
+    CHECK_OK(wn_lock_take(&a, path, &taken, &err), &err);
+    CHECK_FAILS(wn_lock_take(&b, path, &taken, &err), &err, "another run holds it");
+    assert_true(taken);
+    wn_lock_release(&a);
+    CHECK_OK(wn_lock_take(&b, path, &taken, &err), &err);
+    wn_lock_remove(&b);
+    assert_false(wn_path_exists(path));
+    wn_lock_release(&b); /* does nothing */
+}
+
 static void a_part_that_another_process_writes_is_refused_and_kept(void **state)
 {
     const char *path = wn_test_path(wn_test_folder(), "out");
@@ -253,6 +329,9 @@ int main(void)
         cmocka_unit_test(an_empty_file_maps_to_a_nothing_that_is_not_null),
         cmocka_unit_test(nothing_stands_under_the_name_until_commit),
         cmocka_unit_test(an_existing_output_is_kept_unless_overwriting_is_asked_for),
+        cmocka_unit_test(a_name_taken_meanwhile_is_left_alone),
+        cmocka_unit_test(paths_know_their_folders),
+        cmocka_unit_test(a_lock_is_held_by_one_at_a_time),
         cmocka_unit_test(a_part_that_another_process_writes_is_refused_and_kept),
         cmocka_unit_test(a_part_that_a_killed_run_left_is_started_anew),
         cmocka_unit_test(a_copy_keeps_holes_and_reaches_past_4_gib),
