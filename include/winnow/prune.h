@@ -23,7 +23,8 @@ struct wn_prune_options {
 };
 
 struct wn_prune_result {
-    uint64_t source_bytes, out_bytes; /* files, with headers */
+    /* Files of weights with their headers, and the index of a folder; on both sides without config and tokenizer. */
+    uint64_t source_bytes, out_bytes;
     uint64_t out_tensor_bytes;
     uint32_t files;
     uint64_t tensors;

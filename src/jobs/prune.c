@@ -18,11 +18,12 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#define COPY_STEP    ((uint64_t)64 << 20) /* between two questions whether to go on */
-#define INDEX_NAME   "model.safetensors.index.json"
-#define SPACE_MARGIN 1.02 /* blocks of the file system, its own tables */
+#define COPY_STEP  ((uint64_t)64 << 20) /* between two questions whether to go on */
+#define INDEX_NAME "model.safetensors.index.json"
+/* Blocks that are not full, and the file system's own tables: ext4's extents take less than 1/10 000. */
+#define SPACE_MARGIN       ((double)(1 << 20))
+#define SPACE_MARGIN_SHARE 1.001
 
 struct prune {
     const struct wn_prune_options *o;
@@ -63,19 +64,29 @@ static bool is_gguf(const struct prune *p)
     return wn_source_container(p->source) == WN_CONTAINER_GGUF;
 }
 
+/* Bytes of the index beside a folder's shards; 0: there is none. */
+static uint64_t index_bytes(const struct prune *p)
+{
+    struct wn_file f = {.fd = -1};
+    struct wn_err err;
+    uint64_t bytes = 0;
+    char *path;
+
+    if (is_gguf(p))
+        return 0;
+    path = wn_path_join(wn_source_folder(p->source), INDEX_NAME, &err);
+    if (path && wn_path_exists(path) && wn_file_open(&f, path, &err)) {
+        bytes = f.bytes;
+        wn_file_close(&f);
+    }
+    free(path);
+    return bytes;
+}
+
 /* Shards with an index stay so; a joined model needs none. */
 static bool wants_index(const struct prune *p)
 {
-    char *path;
-    struct wn_err err;
-    bool yes;
-
-    if (is_gguf(p) || p->o->layout == WN_LAYOUT_JOINED)
-        return false;
-    path = wn_path_join(wn_source_folder(p->source), INDEX_NAME, &err);
-    yes = path && wn_path_exists(path);
-    free(path);
-    return yes;
+    return p->o->layout != WN_LAYOUT_JOINED && index_bytes(p) > 0;
 }
 
 /* A sink with everything declared and begun, so that its sizes are known. */
@@ -172,12 +183,9 @@ static bool check_folder(const struct prune *p, struct wn_err *err)
         return !wn_path_exists(p->o->out) || wn_fail(err, WN_ERR_ARG, "'%s' exists and is not a folder", p->o->out);
     if (!wn_path_list(p->o->out, &names, &n, err))
         return false;
-    for (size_t i = 0; ok && !p->o->overwrite && i < n; i++) {
-        size_t len = strlen(names[i]);
-
-        if (len <= 5 || strcmp(names[i] + len - 5, ".part") != 0)
+    for (size_t i = 0; ok && !p->o->overwrite && i < n; i++)
+        if (!wn_ends_with(names[i], ".part"))
             ok = wn_fail(err, WN_ERR_ARG, "'%s' exists already and is not empty: '%s' is in it", p->o->out, names[i]);
-    }
     wn_names_free(names, n);
     return ok;
 }
@@ -213,7 +221,7 @@ static double space_needed(const struct prune *p, const struct wn_sink *dry, dou
         filled[i] = wn_path_filled(wn_source_file_at(p->source, i)->file.path);
     for (size_t i = 0; i < p->keep.tensor_count; i++)
         need += (double)p->keep.tensors[i].bytes * filled[p->keep.tensors[i].from->file];
-    return need * SPACE_MARGIN;
+    return need * SPACE_MARGIN_SHARE + SPACE_MARGIN;
 }
 
 static bool check_space(const struct prune *p, const struct wn_sink *dry, struct wn_err *err)
@@ -239,6 +247,7 @@ static void fill_result(const struct prune *p, const struct wn_sink *sink, struc
 {
     for (size_t i = 0; i < wn_source_file_count(p->source); i++)
         r->source_bytes += wn_source_file_at(p->source, i)->file.bytes;
+    r->source_bytes += index_bytes(p);
     r->out_bytes = wn_sink_total_bytes(sink);
     r->out_tensor_bytes = p->total;
     r->files = wn_sink_file_count(sink);
@@ -253,11 +262,11 @@ static void take_back(const struct prune *p)
     char *index = is_gguf(p) || p->o->overwrite ? NULL : wn_path_join(p->o->out, INDEX_NAME, &err);
 
     for (uint32_t f = 0; !p->o->overwrite && f < wn_sink_file_count(p->sink); f++)
-        (void)unlink(wn_sink_file_path(p->sink, f));
+        (void)wn_path_remove(wn_sink_file_path(p->sink, f));
     if (index)
-        (void)unlink(index);
+        (void)wn_path_remove(index);
     free(index);
-    (void)rmdir(p->o->out); /* goes when it is empty */
+    (void)wn_path_remove_folder(p->o->out);
 }
 
 /* Weights first, since making them durable takes longest; config.json, without which nothing opens the folder, last. */

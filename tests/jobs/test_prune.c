@@ -140,6 +140,7 @@ static void the_identity_plan_returns_the_same_folder(void **state)
                                         "model-00003-of-000004.safetensors",
                                         "model-00004-of-000004.safetensors"};
     struct wn_verify_result v;
+    struct wn_prune_result r;
     char a[600], b[600];
 
     (void)state;
@@ -147,7 +148,8 @@ static void the_identity_plan_returns_the_same_folder(void **state)
     snprintf(b, sizeof(b), "%s", out);
     source = a;
     out = b;
-    prune_ok(source, out, NULL, WN_LAYOUT_AS_SOURCE, 0);
+    r = prune_ok(source, out, NULL, WN_LAYOUT_AS_SOURCE, 0);
+    assert_int_equal(r.source_bytes, r.out_bytes); /* the index, laid out as the source's, is on both sides */
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         wn_test_same_file(wn_test_path(source, names[i]), wn_test_path(out, names[i]));
     assert_int_equal(count_entries(out), 8);
@@ -621,6 +623,74 @@ static void a_killed_run_leaves_only_unfinished_files(void **state)
     }
 }
 
+static void a_disk_too_small_is_refused_with_the_figures(void **state)
+{
+    static const char *const models[] = {TINY_A_GGUF, TINY_A_HF};
+    struct wn_prune_result r;
+    struct wn_err err;
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        const char *folder = wn_test_folder();
+        struct wn_prune_options o = {.source = wn_test_need_data(models[i]), .out = wn_test_path(folder, "out")};
+        bool ok;
+
+        /* no room for the last bytes, though all but them would fit */
+        o.dry_run = true;
+        CHECK_OK(wn_prune(&o, NULL, &r, &err), &err);
+        o.dry_run = false;
+        wn_path_pretend_space(r.out_bytes - 1);
+        ok = wn_prune(&o, NULL, &r, &err);
+        wn_path_pretend_space(UINT64_MAX);
+        CHECK_FAILS(ok, &err, "bytes free, the output needs");
+        assert_int_equal(err.code, WN_ERR_IO);
+        assert_int_equal(count_entries(folder), 0);
+        /* a little more than the files themselves will do */
+        wn_path_pretend_space(r.out_bytes + r.out_bytes / 500 + (2 << 20));
+        ok = wn_prune(&o, NULL, &r, &err);
+        wn_path_pretend_space(UINT64_MAX);
+        CHECK_OK(ok, &err);
+    }
+}
+
+/* Puts a file of somebody else's under the name arg while the prune runs. */
+static bool take_the_name(void *arg, const struct wn_progress *p)
+{
+    const char *path = arg;
+
+    if (p->done == p->total && !wn_path_exists(path)) {
+        FILE *f = fopen(path, "w");
+
+        assert_non_null(f);
+        fputs("theirs", f);
+        fclose(f);
+    }
+    return true;
+}
+
+static void a_name_taken_meanwhile_keeps_its_file_and_ours_go(void **state)
+{
+    static const char *const taken[] = {"model-00003-of-000004.safetensors", "model.safetensors.index.json",
+                                        "tiktoken.model", "config.json"};
+    struct wn_prune_result r;
+    struct wn_err err;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++) {
+        char out[600], path[700];
+        struct wn_prune_options o = {.source = wn_test_need_data(TINY_A_HF), .out = out};
+        struct wn_job job = {.progress = take_the_name, .arg = path};
+
+        snprintf(out, sizeof(out), "%s/out", wn_test_folder());
+        snprintf(path, sizeof(path), "%s/%s", out, taken[i]);
+        /* the small files are begun when the weights are copied */
+        CHECK_FAILS(wn_prune(&o, &job, &r, &err), &err,
+                    i < 2 ? "appeared while it was being written" : "exists already");
+        assert_string_equal(text_of(path), "theirs");
+        assert_int_equal(count_entries(out), 1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -646,6 +716,8 @@ int main(void)
         cmocka_unit_test(no_memory_is_said_and_leaves_nothing),
         cmocka_unit_test(what_a_killed_run_left_is_replaced),
         cmocka_unit_test(a_killed_run_leaves_only_unfinished_files),
+        cmocka_unit_test(a_disk_too_small_is_refused_with_the_figures),
+        cmocka_unit_test(a_name_taken_meanwhile_keeps_its_file_and_ours_go),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
