@@ -4,17 +4,15 @@
 #include "base/checked.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define STATE_LIMIT 65536
+#define STATE_NAME  "state.json"
+#define LOCK_NAME   "winnow.lock"
+#define MADE_KEY    "made" /* in the state: the folder is ours, and goes with what is in it */
 
 /* ---- names ---- */
 
@@ -50,12 +48,41 @@ bool wn_store_has_record(const struct wn_store *s, uint32_t layer)
     return has(record_path(s, layer, &ignored));
 }
 
-static bool starts_with(const char *name, const char *start)
+/* "stream-012" and the like: what stream_path and record_path make of a number. */
+static bool is_numbered(const char *name, size_t n, const char *start)
 {
-    return strncmp(name, start, strlen(start)) == 0;
+    size_t digits = strlen(start);
+
+    if (n < digits + 3 || strncmp(name, start, digits) != 0)
+        return false;
+    for (size_t i = digits; i < n; i++)
+        if (name[i] < '0' || name[i] > '9')
+            return false;
+    return n == digits + 3 || name[digits] != '0';
 }
 
-/* Removes winnow's own files, but for the lock; what else lies there is not ours. */
+/* Winnow's own files, whole or being written, but for the lock. */
+static bool is_ours(const char *name)
+{
+    size_t n = strlen(name);
+
+    if (wn_ends_with(name, ".part"))
+        n -= strlen(".part");
+    return (n == strlen(STATE_NAME) && memcmp(name, STATE_NAME, n) == 0) || is_numbered(name, n, "stream-") ||
+           is_numbered(name, n, "layer-");
+}
+
+static void remove_in(const struct wn_store *s, const char *name)
+{
+    struct wn_err ignored;
+    char *path = wn_path_join(s->folder, name, &ignored);
+
+    if (path)
+        (void)wn_path_remove(path);
+    free(path);
+}
+
+/* Removes winnow's own files but for state and lock; what else lies there is not ours. */
 static void clear(const struct wn_store *s)
 {
     struct wn_err ignored;
@@ -64,71 +91,68 @@ static void clear(const struct wn_store *s)
 
     if (!wn_path_list(s->folder, &names, &n, &ignored))
         return;
-    for (size_t i = 0; i < n; i++) {
-        char *path = wn_path_join(s->folder, names[i], &ignored);
-
-        if (path && (starts_with(names[i], "stream-") || starts_with(names[i], "layer-") ||
-                     starts_with(names[i], "state.json")))
-            (void)unlink(path);
-        free(path);
-    }
+    for (size_t i = 0; i < n; i++)
+        if (is_ours(names[i]) && strcmp(names[i], STATE_NAME) != 0)
+            remove_in(s, names[i]);
     wn_names_free(names, n);
 }
 
 /* ---- the folder, its lock and its state ---- */
 
-/* flock, not fcntl: it also keeps two runs of one process apart. */
+/* A folder with the state, with nothing at all, or with what a run leaves that died before its state was written. */
+static bool check_folder(const struct wn_store *s, struct wn_err *err)
+{
+    char **names;
+    size_t n;
+    const char *foreign = NULL;
+    bool state = false;
+
+    if (!wn_path_list(s->folder, &names, &n, err))
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        state |= strcmp(names[i], STATE_NAME) == 0;
+        if (strcmp(names[i], LOCK_NAME) != 0 && strcmp(names[i], STATE_NAME ".part") != 0)
+            foreign = names[i];
+    }
+    if (foreign && !state)
+        wn_fail(err, WN_ERR_ARG, "'%s' is no work folder of a calibration, but has '%s' in it: name a new folder",
+                s->folder, foreign);
+    wn_names_free(names, n);
+    return state || !foreign;
+}
+
 static bool lock_take(struct wn_store *s, struct wn_err *err)
 {
-    char *path = wn_path_join(s->folder, "lock", err);
-    struct stat st;
+    char *path = wn_path_join(s->folder, LOCK_NAME, err);
+    bool taken = false, ok = path && wn_lock_take(&s->lock, path, &taken, err);
 
-    if (!path)
-        return false;
-    s->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (s->lock_fd < 0)
-        wn_fail(err, WN_ERR_IO, "'%s': %s", path, strerror(errno));
     free(path);
-    if (s->lock_fd < 0)
-        return false;
-    if (flock(s->lock_fd, LOCK_EX | LOCK_NB) != 0)
-        return errno == EWOULDBLOCK ? wn_fail(err, WN_ERR_ARG, "another calibration is at work in '%s'", s->folder)
-                                    : wn_fail(err, WN_ERR_IO, "'%s/lock': %s", s->folder, strerror(errno));
-    /* whoever held it may just have finished and removed it */
-    if (fstat(s->lock_fd, &st) != 0 || st.st_nlink == 0)
-        return wn_fail(err, WN_ERR_ARG, "another calibration has just finished in '%s'", s->folder);
+    if (taken)
+        wn_fail(err, WN_ERR_ARG, "another calibration is at work in '%s', or has just finished", s->folder);
+    return ok;
+}
+
+static bool state_compare(const char *path, json_t *state, const struct wn_store_fact *facts, size_t n,
+                          struct wn_err *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        const char *was = json_string_value(json_object_get(state, facts[i].what));
+
+        if (!was || strcmp(was, facts[i].value) != 0)
+            return wn_fail(err, WN_ERR_ARG,
+                           "'%s' was left by another run, its %s is '%.63s' and not '%s': take it up with the same "
+                           "arguments, or start anew with --fresh",
+                           path, facts[i].what, was ? was : "not told", facts[i].value);
+    }
     return true;
 }
 
-static bool state_compare(const char *path, const struct wn_store_fact *facts, size_t n, struct wn_err *err)
-{
-    size_t bytes;
-    char *text = wn_file_slurp(path, STATE_LIMIT, &bytes, err);
-    json_t *state = text ? json_loadb(text, bytes, 0, NULL) : NULL;
-    bool same = true;
-
-    free(text);
-    if (!text)
-        return false;
-    for (size_t i = 0; i < n && same; i++) {
-        const char *was = json_string_value(json_object_get(state, facts[i].what));
-
-        same = was && strcmp(was, facts[i].value) == 0;
-        if (!same)
-            wn_fail(err, WN_ERR_ARG,
-                    "'%s' was left by another run, its %s is '%.63s' and not '%s': take it up with the same arguments, "
-                    "or start anew with --fresh",
-                    path, facts[i].what, was ? was : "not told", facts[i].value);
-    }
-    json_decref(state);
-    return same;
-}
-
-static bool state_write(const char *path, const struct wn_store_fact *facts, size_t n, struct wn_err *err)
+static bool state_write(const struct wn_store *s, const char *path, const struct wn_store_fact *facts, size_t n,
+                        struct wn_err *err)
 {
     json_t *state = json_object();
     char *text = NULL;
-    bool ok = state != NULL;
+    bool ok = state && json_object_set_new(state, MADE_KEY, json_boolean(s->made)) == 0;
 
     for (size_t i = 0; i < n && ok; i++)
         ok = json_object_set_new(state, facts[i].what, json_string(facts[i].value)) == 0;
@@ -142,19 +166,37 @@ static bool state_write(const char *path, const struct wn_store_fact *facts, siz
     return ok;
 }
 
+/* What an earlier run wrote; *state NULL when there is none, or what is there is no JSON. */
+static bool state_read(const char *path, json_t **state, struct wn_err *err)
+{
+    size_t bytes;
+    char *text;
+
+    *state = NULL;
+    if (!wn_path_exists(path))
+        return true;
+    text = wn_file_slurp(path, STATE_LIMIT, &bytes, err);
+    if (!text)
+        return false;
+    *state = json_loadb(text, bytes, 0, NULL);
+    free(text);
+    return true;
+}
+
 static bool state_agree(struct wn_store *s, const struct wn_store_fact *facts, size_t n, bool fresh, struct wn_err *err)
 {
-    char *path = wn_path_join(s->folder, "state.json", err);
-    bool ok;
+    char *path = wn_path_join(s->folder, STATE_NAME, err);
+    json_t *state = NULL;
+    bool ok = path && state_read(path, &state, err);
 
-    if (!path)
-        return false;
-    if (!fresh && wn_path_exists(path)) {
-        ok = state_compare(path, facts, n, err);
-    } else {
+    s->made |= json_is_true(json_object_get(state, MADE_KEY));
+    if (ok && !fresh && wn_path_exists(path)) {
+        ok = state_compare(path, state, facts, n, err);
+    } else if (ok) {
         clear(s);
-        ok = state_write(path, facts, n, err);
+        ok = state_write(s, path, facts, n, err);
     }
+    json_decref(state);
     free(path);
     return ok;
 }
@@ -162,9 +204,9 @@ static bool state_agree(struct wn_store *s, const struct wn_store_fact *facts, s
 bool wn_store_open(struct wn_store *s, const char *folder, const struct wn_store_fact *facts, size_t n, bool fresh,
                    struct wn_err *err)
 {
-    *s = (struct wn_store){.lock_fd = -1};
-    s->folder = wn_strdup(folder, err);
-    if (s->folder && wn_path_make_folder(folder, err) && lock_take(s, err) && state_agree(s, facts, n, fresh, err))
+    *s = (struct wn_store){.folder = wn_strdup(folder, err), .made = !wn_path_exists(folder)};
+    if (s->folder && wn_path_make_folder(folder, err) && check_folder(s, err) && lock_take(s, err) &&
+        state_agree(s, facts, n, fresh, err))
         return true;
     wn_store_close(s);
     return false;
@@ -176,23 +218,19 @@ void wn_store_close(struct wn_store *s)
         return;
     wn_store_close_streams(s);
     wn_outfile_abandon(&s->out);
-    if (s->lock_fd >= 0)
-        close(s->lock_fd);
+    wn_lock_release(&s->lock);
     free(s->folder);
-    *s = (struct wn_store){.lock_fd = -1};
+    *s = (struct wn_store){0};
 }
 
 void wn_store_remove(struct wn_store *s)
 {
-    struct wn_err ignored;
-    char *lock = wn_path_join(s->folder, "lock", &ignored);
-
     wn_store_close_streams(s);
     clear(s);
-    if (lock)
-        (void)unlink(lock);
-    free(lock);
-    (void)rmdir(s->folder);
+    remove_in(s, STATE_NAME); /* last: without it, what lies there would not be known as ours */
+    wn_lock_remove(&s->lock);
+    if (s->made)
+        (void)wn_path_remove_folder(s->folder);
     wn_store_close(s);
 }
 
@@ -279,7 +317,7 @@ void wn_store_drop_stream(struct wn_store *s, uint32_t layer)
     char *path = stream_path(s, layer, &ignored);
 
     if (path)
-        (void)unlink(path);
+        (void)wn_path_remove(path);
     free(path);
 }
 

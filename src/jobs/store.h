@@ -1,8 +1,8 @@
 /*
  * The work folder of a calibration: the activations of all tokens between two layers, and what finished layers gave.
  *
- *     lock           held while a run works here
- *     state.json     what the run is made of: model, corpus, settings
+ *     winnow.lock    held while a run works here
+ *     state.json     what the run is made of: model, corpus, settings; the mark of a folder that is ours
  *     stream-LLL     the running stream as it enters layer LLL, f32 [token][hidden]; complete when it has its name
  *     layer-LLL      the record of a finished layer
  *
@@ -27,7 +27,8 @@ struct wn_store_fact {
 
 struct wn_store {
     char *folder; /* owned, like all pointers here */
-    int lock_fd;
+    struct wn_lock lock;
+    bool made;                    /* the folder was not there before */
     uint64_t token_bytes, tokens; /* a stream's shape */
     struct wn_file *stream;       /* [stream_count] open for reading: the entering stream's banks, then itself */
     size_t stream_count;
@@ -35,14 +36,15 @@ struct wn_store {
 };
 
 /*
- * Makes the folder, or takes it up: refuses when another run holds it, or when what is in it was made with other facts
- * (the first that differs is named). fresh: what is in it is thrown away. Files of other names are never touched.
+ * Makes the folder, or takes it up: refuses when another run holds it, when what is in it was made with other facts (the
+ * first that differs is named), and a folder with something in it that no calibration left there. fresh: what an earlier
+ * run left is thrown away. Files of other names are never touched.
  */
 WN_CHECKED bool wn_store_open(struct wn_store *s, const char *folder, const struct wn_store_fact *facts, size_t n,
                               bool fresh, struct wn_err *err);
 /* Closes what is open and keeps the folder. Does nothing to a struct that is all zero. */
 void wn_store_close(struct wn_store *s);
-/* Removes winnow's files and the folder (if nothing else is in it), and closes. */
+/* Removes winnow's files, the folder too when a run made it and nothing else is in it, and closes. */
 void wn_store_remove(struct wn_store *s);
 
 /* The shape of all streams; to be called before any is touched. */

@@ -54,6 +54,15 @@ static struct calibration fresh_run(void)
                                 .o = {.corpus = corpus, .out = wn_test_path(wn_test_folder(), "sal.npz")}};
 }
 
+/* The work folder that the run has by default. Good until the next call. */
+static const char *work_of(const struct calibration *c)
+{
+    static char path[512];
+
+    snprintf(path, sizeof path, "%s.work", c->o.out);
+    return path;
+}
+
 static void check_ends_the_same(struct calibration *c, uint32_t resumed)
 {
     struct wn_err err;
@@ -63,7 +72,7 @@ static void check_ends_the_same(struct calibration *c, uint32_t resumed)
     assert_int_equal(c->result.layers_resumed, resumed);
     assert_int_equal(c->result.layers_done, LAYERS - resumed);
     wn_test_same_file(c->o.out, whole);
-    assert_false(wn_path_exists(wn_test_path(c->o.out, "../sal.npz.work")));
+    assert_false(wn_path_exists(work_of(c)));
 }
 
 /* ---- killed at a given call of progress ---- */
@@ -354,20 +363,72 @@ static void only_banks_and_the_running_stream_are_kept(void **state)
     }
 }
 
+static void put(const char *folder, const char *name)
+{
+    struct wn_err err;
+
+    CHECK_OK(wn_file_put(wn_test_path(folder, name), "x", 1, false, &err), &err);
+}
+
 static void files_of_others_in_the_work_folder_stay(void **state)
 {
+    static const char *const names[] = {"layer-notes.txt", "stream-1",       "stream-0001", "layer-000.bak",
+                                        "state.json5",     "state.json.txt", "a.part",      "lock"};
     struct calibration c = fresh_run();
-    const char *work = wn_test_folder(), *note = wn_test_path(work, "note.txt");
+    const char *work;
     struct wn_err err;
 
     (void)state;
-    CHECK_OK(wn_file_put(note, "x", 1, false, &err), &err);
-    c.o.work = work;
+    run_until_killed(&c, 3 * CALLS_PER_LAYER + 1);
+    work = work_of(&c);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        put(work, names[i]);
+    c.job = NULL;
     c.o.fresh = true;
     CHECK_OK(calibrate(&c, &err), &err);
     wn_test_same_file(c.o.out, whole);
-    assert_true(wn_path_exists(note));
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        assert_true(wn_path_exists(wn_test_path(work, names[i])));
     assert_false(wn_path_exists(wn_test_path(work, "state.json")));
+    assert_false(wn_path_exists(wn_test_path(work, "winnow.lock")));
+    assert_false(wn_path_exists(wn_test_path(work, "stream-000")));
+}
+
+static void a_folder_that_is_no_work_folder_is_refused_and_untouched(void **state)
+{
+    struct calibration c = fresh_run();
+    struct wn_err err;
+    char **names;
+    size_t n;
+
+    (void)state;
+    for (int fresh = 0; fresh < 2; fresh++) {
+        const char *work = wn_test_folder();
+
+        put(work, "stream-000");
+        c.o.work = work;
+        c.o.fresh = fresh;
+        CHECK_FAILS(calibrate(&c, &err), &err, "is no work folder of a calibration, but has 'stream-000' in it");
+        CHECK_OK(wn_path_list(work, &names, &n, &err), &err);
+        assert_int_equal(n, 1);
+        wn_names_free(names, n);
+    }
+}
+
+static void an_empty_folder_of_the_user_s_is_used_and_stays(void **state)
+{
+    struct calibration c = fresh_run();
+    struct wn_err err;
+    char **names;
+    size_t n;
+
+    (void)state;
+    c.o.work = wn_test_folder();
+    run_until_killed(&c, 3 * CALLS_PER_LAYER + 1);
+    check_ends_the_same(&c, 3);
+    CHECK_OK(wn_path_list(c.o.work, &names, &n, &err), &err);
+    assert_int_equal(n, 0);
+    wn_names_free(names, n);
 }
 
 int main(void)
@@ -384,6 +445,8 @@ int main(void)
         cmocka_unit_test(a_damaged_work_folder_is_noticed),
         cmocka_unit_test(only_banks_and_the_running_stream_are_kept),
         cmocka_unit_test(files_of_others_in_the_work_folder_stay),
+        cmocka_unit_test(a_folder_that_is_no_work_folder_is_refused_and_untouched),
+        cmocka_unit_test(an_empty_folder_of_the_user_s_is_used_and_stays),
     };
 
     return cmocka_run_group_tests(tests, make_whole, NULL);
