@@ -19,8 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COPY_STEP  ((uint64_t)64 << 20) /* between two questions whether to go on */
-#define INDEX_NAME "model.safetensors.index.json"
+#define COPY_STEP ((uint64_t)64 << 20) /* between two questions whether to go on */
 /* Blocks that are not full, and the file system's own tables: ext4's extents take less than 1/10 000. */
 #define SPACE_MARGIN       ((double)(1 << 20))
 #define SPACE_MARGIN_SHARE 1.001
@@ -74,7 +73,7 @@ static uint64_t index_bytes(const struct prune *p)
 
     if (is_gguf(p))
         return 0;
-    path = wn_path_join(wn_source_folder(p->source), INDEX_NAME, &err);
+    path = wn_path_join(wn_source_folder(p->source), WN_INDEX_NAME, &err);
     if (path && wn_path_exists(path) && wn_file_open(&f, path, &err)) {
         bytes = f.bytes;
         wn_file_close(&f);
@@ -259,7 +258,7 @@ static void fill_result(const struct prune *p, const struct wn_sink *sink, struc
 static void take_back(const struct prune *p)
 {
     struct wn_err err;
-    char *index = is_gguf(p) || p->o->overwrite ? NULL : wn_path_join(p->o->out, INDEX_NAME, &err);
+    char *index = is_gguf(p) || p->o->overwrite ? NULL : wn_path_join(p->o->out, WN_INDEX_NAME, &err);
 
     for (uint32_t f = 0; !p->o->overwrite && f < wn_sink_file_count(p->sink); f++)
         (void)wn_path_remove(wn_sink_file_path(p->sink, f));

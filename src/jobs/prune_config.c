@@ -5,11 +5,12 @@
 #include "base/alloc.h"
 #include "formats/json_scan.h"
 #include "jobs/prune_router.h"
+#include "model/config_read.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* What the released models of the families call the count; the first that is there is meant. */
+/* What the released models of the families call the count. */
 static const char *const count_keys[] = {"num_experts", "n_routed_experts", "num_local_experts"};
 #define COUNT_KEYS (sizeof(count_keys) / sizeof(count_keys[0]))
 
@@ -115,20 +116,30 @@ static bool scan_object(struct wn_json *j, struct found *f, struct found *inner,
     return ok;
 }
 
-/* Fills f from the object that describes the text model. The scanner changes its text, so it gets a copy. */
-static bool scan(const char *text, size_t n, struct found *f, struct wn_err *err)
-{
-    struct found outer = {0}, inner = {0};
-    bool has_inner = false, ok = false;
-    char *copy = wn_strndup(text, n, err);
+/* The whole config: the wrapper, which may repeat what its text config says, and the object that is meant. */
+struct config {
+    struct found outer, inner;
+    bool has_inner;
+};
 
+static const struct found *text_of(const struct config *c)
+{
+    return c->has_inner ? &c->inner : &c->outer;
+}
+
+/* The scanner changes its text, so it gets a copy. */
+static bool scan(const char *text, size_t n, struct config *c, struct wn_err *err)
+{
+    char *copy = wn_strndup(text, n, err);
+    bool ok = false;
+
+    *c = (struct config){0};
     if (copy) {
         struct wn_json j = wn_json_of(copy, n, err);
 
-        ok = scan_object(&j, &outer, &inner, &has_inner) && wn_json_end(&j);
+        ok = scan_object(&j, &c->outer, &c->inner, &c->has_inner) && wn_json_end(&j);
     }
     free(copy);
-    *f = has_inner ? inner : outer;
     return ok;
 }
 
@@ -155,61 +166,124 @@ static bool check_layers(const struct wn_keep *k, uint64_t layers, struct wn_err
     return true;
 }
 
-/* Writes text[*from .. to) and moves *from there. */
-static bool add_until(struct wn_buf *b, const char *text, size_t *from, size_t to, struct wn_err *err)
-{
-    size_t at = *from;
+/* One place of the text that gets other words. */
+struct edit {
+    struct span old; /* n 0: something new is put there */
+    enum { COUNT, PER_LAYER, NEW_PER_LAYER } what;
+    struct span gap; /* NEW_PER_LAYER: the white space to put before the key */
+};
 
-    *from = to;
-    return wn_buf_add(b, text + at, to - at, err);
+struct edits {
+    struct edit at[2 * (COUNT_KEYS + 2)];
+    size_t n;
+};
+
+/* Every key that tells the count, since all of them must go on agreeing. */
+static bool find_edits(const struct wn_keep *k, const struct found *f, bool put_new, struct edits *e,
+                       struct wn_err *err)
+{
+    for (size_t i = 0; i < COUNT_KEYS; i++) {
+        if (f->count[i].n == 0)
+            continue;
+        if (f->value[i] != wn_keep_widest(k, false))
+            return wn_fail(err, WN_ERR_FORMAT, "'%s' is %" PRIu64 ", the tensors have %" PRIu32, count_keys[i],
+                           f->value[i], wn_keep_widest(k, false));
+        e->at[e->n++] = (struct edit){.old = f->count[i], .what = COUNT};
+        if (put_new && f->per_layer.n == 0)
+            e->at[e->n++] =
+                (struct edit){.old = {f->count[i].at + f->count[i].n, 0}, .what = NEW_PER_LAYER, .gap = f->gap[i]};
+        put_new = false;
+    }
+    if (f->per_layer.n)
+        e->at[e->n++] = (struct edit){.old = f->per_layer, .what = PER_LAYER};
+    return true;
 }
 
-static bool splice(const struct wn_keep *k, const struct found *f, size_t which, const char *text, size_t n,
+static int by_place(const void *a, const void *b)
+{
+    const struct edit *x = a, *y = b;
+
+    if (x->old.at != y->old.at)
+        return x->old.at < y->old.at ? -1 : 1;
+    return 0;
+}
+
+static bool add_edit(const struct wn_keep *k, const struct edit *e, uint64_t layers, const char *text,
+                     struct wn_buf *out, struct wn_err *err)
+{
+    if (e->what == COUNT)
+        return wn_buf_printf(out, err, "%" PRIu32, wn_keep_widest(k, true));
+    if (e->what == NEW_PER_LAYER &&
+        !wn_buf_printf(out, err, ",%.*s\"expert_counts\": ", (int)e->gap.n, text + e->gap.at))
+        return false;
+    return add_counts(out, k, layers, err);
+}
+
+static bool splice(const struct wn_keep *k, struct edits *e, uint64_t layers, const char *text, size_t n,
                    struct wn_buf *out, struct wn_err *err)
 {
-    const struct span *count = &f->count[which], *old = &f->per_layer;
-    bool put_new = !wn_keep_is_uniform(k) && old->n == 0;
     size_t from = 0;
 
-    if ((put_new || old->n) && !check_layers(k, f->layers, err))
-        return false;
-    /* an array that is there may stand on either side of the count */
-    if (old->n && old->at < count->at) {
-        if (!add_until(out, text, &from, old->at, err) || !add_counts(out, k, f->layers, err))
+    qsort(e->at, e->n, sizeof(e->at[0]), by_place);
+    for (size_t i = 0; i < e->n; i++) {
+        const struct edit *at = &e->at[i];
+
+        if (at->what != COUNT && !check_layers(k, layers, err))
             return false;
-        from += old->n;
-    }
-    if (!add_until(out, text, &from, count->at, err) || !wn_buf_printf(out, err, "%" PRIu32, wn_keep_widest(k, true)))
-        return false;
-    from += count->n;
-    if (put_new &&
-        (!wn_buf_printf(out, err, ",%.*s\"expert_counts\": ", (int)f->gap[which].n, text + f->gap[which].at) ||
-         !add_counts(out, k, f->layers, err)))
-        return false;
-    if (old->n && old->at > count->at) {
-        if (!add_until(out, text, &from, old->at, err) || !add_counts(out, k, f->layers, err))
+        if (!wn_buf_add(out, text + from, at->old.at - from, err) || !add_edit(k, at, layers, text, out, err))
             return false;
-        from += old->n;
+        from = at->old.at + at->old.n;
     }
-    return add_until(out, text, &from, n, err);
+    return wn_buf_add(out, text + from, n - from, err);
+}
+
+/* A config that winnow reads must still be read, with each layer's new count: better found here than by the user. */
+static bool check_new(const struct wn_keep *k, const char *text, size_t n, const char *made, size_t made_n,
+                      struct wn_err *err)
+{
+    struct wn_config c;
+    struct wn_err ignored;
+    bool ok = true;
+
+    if (!wn_config_parse_json(text, n, &c, &ignored))
+        return true; /* another family's */
+    wn_config_release(&c);
+    if (!wn_config_parse_json(made, made_n, &c, err))
+        return wn_fail_in(err, "after the cut");
+    for (uint32_t i = 0; ok && i < k->layer_count; i++) {
+        const struct wn_keep_layer *l = &k->layers[i];
+
+        ok = l->layer < c.layer_count && c.layers[l->layer].expert_count == l->count;
+        if (!ok)
+            wn_fail(err, WN_ERR_FORMAT,
+                    "after the cut, the config does not say that layer %" PRIu32 " has %" PRIu32 " experts", l->layer,
+                    l->count);
+    }
+    wn_config_release(&c);
+    return ok;
 }
 
 bool wn_prune_config(const struct wn_keep *k, const struct wn_plan *plan, const char *text, size_t n,
                      struct wn_buf *out, struct wn_err *err)
 {
-    struct found f;
-    size_t which = 0;
+    struct edits edits = {.n = 0};
+    struct wn_router_facts facts;
+    struct config c;
+    size_t at = out->n;
+    uint64_t layers;
 
     if (k->identity)
         return wn_buf_add(out, text, n, err);
-    if (!scan(text, n, &f, err) || !wn_router_check(k, plan, &f.facts, err))
+    if (!scan(text, n, &c, err))
         return false;
-    while (which < COUNT_KEYS && f.count[which].n == 0)
-        which++;
-    if (which == COUNT_KEYS)
+    facts.top_k = text_of(&c)->facts.top_k ? text_of(&c)->facts.top_k : c.outer.facts.top_k;
+    facts.groups = text_of(&c)->facts.groups ? text_of(&c)->facts.groups : c.outer.facts.groups;
+    layers = text_of(&c)->layers ? text_of(&c)->layers : c.outer.layers;
+    if (!wn_router_check(k, plan, &facts, err) || !find_edits(k, text_of(&c), !wn_keep_is_uniform(k), &edits, err))
+        return false;
+    if (edits.n == 0 || edits.at[0].what != COUNT)
         return wn_fail(err, WN_ERR_FORMAT, "no key tells the number of experts ('num_experts')");
-    if (f.value[which] != wn_keep_widest(k, false))
-        return wn_fail(err, WN_ERR_FORMAT, "'%s' is %" PRIu64 ", the tensors have %" PRIu32, count_keys[which],
-                       f.value[which], wn_keep_widest(k, false));
-    return splice(k, &f, which, text, n, out, err);
+    if (c.has_inner && !find_edits(k, &c.outer, false, &edits, err))
+        return wn_fail_in(err, "beside 'text_config'");
+    return splice(k, &edits, layers, text, n, out, err) && check_new(k, text, n, out->at + at, out->n - at, err);
 }

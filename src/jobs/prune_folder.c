@@ -9,7 +9,6 @@
 #include <string.h>
 
 #define CONFIG_NAME "config.json"
-#define INDEX_NAME  "model.safetensors.index.json" /* the sink writes a new one */
 
 static bool is_model_file(const struct wn_source *source, const char *name)
 {
@@ -46,7 +45,7 @@ static bool take_name(struct wn_folder *f, const struct wn_keep *k, char *name, 
 {
     struct wn_file file;
 
-    if (is_model_file(k->source, name) || strcmp(name, INDEX_NAME) == 0)
+    if (is_model_file(k->source, name) || strcmp(name, WN_INDEX_NAME) == 0)
         return true;
     if (name[0] == '.' || wn_ends_with(name, ".part")) {
         say_left_behind(job, name, name[0] == '.' ? "it is hidden" : "it is an unfinished file");

@@ -9,6 +9,9 @@
 #include "jobs/keep.h"
 #include <winnow/prune.h>
 
+/* Which file holds which tensor; the sink writes a new one. */
+#define WN_INDEX_NAME "model.safetensors.index.json"
+
 struct wn_folder {
     char **copied; /* names, sorted; owned */
     size_t n;

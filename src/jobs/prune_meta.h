@@ -26,8 +26,9 @@ WN_CHECKED bool wn_prune_kv_agrees(const struct wn_keep *k, struct wn_err *err);
 void wn_prune_kv_release(struct wn_prune_kv *kv);
 
 /*
- * The text of config.json after the prune, appended to out: the count is replaced where it stands, "expert_counts" (one
- * number a layer, 0 for dense ones) is put behind it when layers differ. The same refusals.
+ * The text of config.json after the prune, appended to out: the count is replaced wherever it stands, in the wrapper as
+ * in its text config; "expert_counts" (one number a layer, 0 for dense ones) is put behind it when layers differ. The
+ * same refusals; and of a family that winnow reads, a text that it would not read any more.
  */
 WN_CHECKED bool wn_prune_config(const struct wn_keep *k, const struct wn_plan *plan, const char *text, size_t n,
                                 struct wn_buf *out, struct wn_err *err);
