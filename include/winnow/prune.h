@@ -37,7 +37,12 @@ WN_API WN_CHECKED bool wn_prune(const struct wn_prune_options *o, const struct w
 
 struct wn_verify_result {
     uint64_t tensors, experts, bytes; /* compared */
-    bool identical_files;             /* the identity plan and every file byte-equal */
+    uint64_t bad_scales;              /* MXFP4 scales of out that are no number (255); each matrix is noted */
+    /*
+     * The identity plan, and every file of out is byte for byte a file of the source; config, card and index too, where
+     * there are any.
+     */
+    bool identical_files;
     bool parts_bound; /* without a source: every part is there with its shape; false: headers and counts only */
 };
 

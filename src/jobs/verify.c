@@ -24,6 +24,7 @@ struct verify {
     const struct wn_tensor *out_tensor; /* the one that is being compared */
     struct wn_keep keep;
     uint8_t *want, *have; /* [STEP] */
+    struct wn_scales scales;
     uint64_t done, told, total;
 };
 
@@ -64,14 +65,15 @@ static uint64_t common_hole(const struct verify *v, const struct wn_keep_tensor 
 }
 
 /* n bytes from `at` of the range, read from both sides. */
-static bool compare_bytes(const struct verify *v, const struct wn_keep_tensor *t, const struct wn_keep_range *r,
-                          uint64_t at, size_t n, struct wn_err *err)
+static bool compare_bytes(struct verify *v, const struct wn_keep_tensor *t, const struct wn_keep_range *r, uint64_t at,
+                          size_t n, struct wn_err *err)
 {
     size_t i = 0;
 
     if (!wn_source_read(v->source, t->from, r->from + at, v->want, n, err) ||
         !wn_source_read(v->out, v->out_tensor, r->to + at, v->have, n, err))
         return false;
+    wn_scales_look(&v->scales, t, r->to + at, v->have, n);
     if (memcmp(v->want, v->have, n) == 0)
         return true;
     while (v->want[i] == v->have[i])
@@ -169,6 +171,7 @@ static bool compare_tensors(struct verify *v, struct wn_err *err)
         if (!wn_keep_gather(&v->keep.tensors[i], compare_range, v, err))
             return false;
     }
+    wn_scales_end(&v->scales);
     return tell(v, err);
 }
 
@@ -199,7 +202,8 @@ static bool compare_rest(const struct verify *v, bool *same, struct wn_err *err)
     for (size_t i = 0; *same && i < files; i++) {
         const struct wn_source_file *a = wn_source_file_at(v->source, i), *b = wn_source_file_at(v->out, i);
 
-        *same = a->file.bytes == b->file.bytes && a->header_bytes == b->header_bytes;
+        *same = a->file.bytes == b->file.bytes && a->header_bytes == b->header_bytes &&
+                (wn_source_gguf(v->source) || strcmp(wn_path_name(a->file.path), wn_path_name(b->file.path)) == 0);
         if (!same_bytes(v, i, 0, a->header_bytes, same, err))
             return false;
     }
@@ -235,6 +239,7 @@ static bool compare(struct verify *v, const struct wn_plan *plan, struct wn_veri
     for (uint32_t i = 0; i < v->keep.layer_count; i++)
         r->experts += v->keep.layers[i].count;
     r->bytes = v->done;
+    r->bad_scales = v->scales.all;
     r->identical_files = same;
     return true;
 }
@@ -242,7 +247,7 @@ static bool compare(struct verify *v, const struct wn_plan *plan, struct wn_veri
 bool wn_verify(const char *out, const char *source, const struct wn_plan *plan, const struct wn_job *job,
                struct wn_verify_result *r, struct wn_err *err)
 {
-    struct verify v = {.job = job};
+    struct verify v = {.job = job, .scales = {.job = job}};
     struct wn_source *a = NULL, *b = NULL;
     bool ok;
 

@@ -8,7 +8,6 @@
 #include "model/weights.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 /* Every layer's count in the config is the one its tensors have. */
 static bool check_counts(const struct wn_keep *k, const struct wn_config *c, struct wn_err *err)
@@ -71,22 +70,27 @@ static bool check_known(const char *path, const struct wn_keep *k, const struct 
     return ok;
 }
 
-static bool is_ours(const char *architecture)
+/*
+ * Must it pass the config reader? Folders must, whatever they call themselves: one without a config.json, or with one
+ * that is refused, opens nowhere. A GGUF may be of any architecture, and is ours when it says so.
+ */
+static bool is_ours(const struct wn_source *s)
 {
-    return strcmp(architecture, "kimi-k3") == 0 || strcmp(architecture, "kimi-linear") == 0;
+    const struct wn_gguf_kv *kv;
+    struct wn_bytes name;
+
+    if (!wn_source_gguf(s))
+        return true;
+    kv = wn_gguf_find(wn_source_gguf(s), "general.architecture");
+    return kv && wn_gguf_as_string(kv, &name) && (wn_bytes_is(name, "kimi-k3") || wn_bytes_is(name, "kimi-linear"));
 }
 
 static bool check(const char *path, const struct wn_source *s, const struct wn_keep *k, const struct wn_job *job,
                   struct wn_verify_result *r, struct wn_err *err)
 {
-    struct wn_inspection in;
-
     if (wn_source_gguf(s) && k->layer_count && !wn_prune_kv_agrees(k, err))
         return false;
-    if (!wn_inspect(path, &in, err))
-        return false;
-    r->parts_bound = in.known || is_ours(in.architecture);
-    wn_inspection_release(&in);
+    r->parts_bound = is_ours(s);
     return !r->parts_bound || check_known(path, k, job, err);
 }
 

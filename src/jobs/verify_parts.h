@@ -1,6 +1,6 @@
 /*
- * The parts of verify: tensors (verify.c), metadata and the files beside the weights (verify_meta.c), and what can be
- * said without a source (verify_alone.c).
+ * The parts of verify: tensors (verify.c), metadata (verify_meta.c) and the files beside the weights (verify_folder.c),
+ * scales that are no numbers (verify_scales.c), and what can be said without a source (verify_alone.c).
  */
 #ifndef WN_JOBS_VERIFY_PARTS_H
 #define WN_JOBS_VERIFY_PARTS_H
@@ -15,9 +15,24 @@ WN_CHECKED bool wn_verify_folder(const struct wn_keep *k, const struct wn_plan *
                                  bool *same, struct wn_err *err);
 
 /*
- * The model opens, every part has its shape, and counts and special ids agree. Says by job->note what was not checked.
+ * Folders, and GGUFs of an architecture of ours: the model opens, every part has its shape, and counts and special ids
+ * agree. Other GGUFs: the expert count is what the tensors have.
  */
 WN_CHECKED bool wn_verify_alone(const char *path, const struct wn_job *job, struct wn_verify_result *r,
                                 struct wn_err *err);
+
+/* What was seen of scales so far. All zero but for the job is a start. */
+struct wn_scales {
+    const struct wn_job *job;
+    const struct wn_keep_tensor *tensor; /* the last one with such a scale, ... */
+    uint32_t expert;                     /* ... its new expert (WN_DROPPED: none) ... */
+    uint64_t here;                       /* ... and how many it has */
+    uint64_t notes, all;                 /* matrices, scales */
+};
+
+/* Bytes at .. at + n - 1 of t in the output; whatever is no MXFP4 is passed over. */
+void wn_scales_look(struct wn_scales *s, const struct wn_keep_tensor *t, uint64_t at, const uint8_t *bytes, size_t n);
+/* Says what is left to say. */
+void wn_scales_end(struct wn_scales *s);
 
 #endif
