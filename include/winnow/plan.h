@@ -37,7 +37,7 @@ WN_API const struct wn_plan_layer *wn_plan_find(const struct wn_plan *p, uint32_
 /* True when every layer keeps the same number. */
 WN_API bool wn_plan_is_uniform(const struct wn_plan *p);
 
-/* ---- making one from a saliency archive ---- */
+/* Making one from a saliency archive. */
 
 struct wn_source_weight {
     const char *source; /* label in the archive */

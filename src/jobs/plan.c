@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/bytes.h"
+#include "base/number.h"
 #include "sys/file.h"
 
 #include <inttypes.h>
@@ -83,6 +84,7 @@ static bool add_own(struct wn_buf *b, const struct wn_plan *p, struct wn_err *er
                {"weights", p->weights},
                {"saliency", p->saliency_fingerprint},
                {"model", p->model_fingerprint}};
+    char kept[WN_NUMBER_BYTES];
     bool any = false;
 
     for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
@@ -94,7 +96,7 @@ static bool add_own(struct wn_buf *b, const struct wn_plan *p, struct wn_err *er
     }
     if (!any)
         return true;
-    if (p->kept > 0 && !wn_buf_printf(b, err, ", \"kept\": %.9f", p->kept))
+    if (p->kept > 0 && !wn_buf_printf(b, err, ", \"kept\": %s", wn_number_text(p->kept, kept)))
         return false;
     return wn_buf_add(b, "}", 1, err);
 }

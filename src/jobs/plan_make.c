@@ -9,6 +9,7 @@
  */
 #include "base/alloc.h"
 #include "base/bytes.h"
+#include "base/number.h"
 #include "jobs/plan_rank.h"
 
 #include <inttypes.h>
@@ -189,8 +190,10 @@ static bool describe_weights(struct wn_plan *p, const struct wn_plan_options *o,
     size_t used = 0;
 
     for (size_t i = 0; o->weights && i < o->weight_count; i++) {
-        used += (size_t)snprintf(p->weights + used, sizeof(p->weights) - used, "%s%s=%g", i ? "," : "",
-                                 o->weights[i].source, o->weights[i].weight);
+        char number[WN_NUMBER_BYTES];
+
+        used += (size_t)snprintf(p->weights + used, sizeof(p->weights) - used, "%s%s=%s", i ? "," : "",
+                                 o->weights[i].source, wn_number_text(o->weights[i].weight, number));
         if (used >= sizeof(p->weights))
             return wn_fail(err, WN_ERR_ARG, "the weights do not fit the %zu bytes that a plan has for them",
                            sizeof(p->weights) - 1);

@@ -72,15 +72,17 @@ static bool check_bits(const struct wn_plan_layer *l, const json_t *entry, struc
         return true;
     if (!json_is_object(bits))
         return wn_fail(err, WN_ERR_FORMAT, "layer %" PRIu32 ": 'bits' is not an object", l->layer);
-    json_object_foreach(
-        bits, key,
-        v) if (!json_is_string(v) ||
-               strcmp(json_string_value(v), "mxfp4") !=
-                   0) return wn_fail(err, WN_ERR_FORMAT,
-                                     "layer %" PRIu32
-                                     ": 'bits' wants '%s' for '%s'; only the source's own bytes ('mxfp4') can be "
-                                     "kept, graded tails are not built",
-                                     l->layer, json_is_string(v) ? json_string_value(v) : "(no text)", key);
+    json_object_foreach(bits, key, v)
+    {
+        const char *wanted = json_is_string(v) ? json_string_value(v) : "(no text)";
+
+        if (strcmp(wanted, "mxfp4") != 0)
+            return wn_fail(err, WN_ERR_FORMAT,
+                           "layer %" PRIu32
+                           ": 'bits' wants '%s' for '%s'; only the source's own bytes ('mxfp4') can be "
+                           "kept, graded tails are not built",
+                           l->layer, wanted, key);
+    }
     return true;
 }
 

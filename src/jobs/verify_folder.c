@@ -32,8 +32,11 @@ static bool compare_json(json_t *want, json_t *have, const char *path, struct wn
         if (!ok)
             return false;
     }
-    json_object_foreach(have, key, value) if (!json_object_get(want, key)) return wn_fail(
-        err, WN_ERR_DIFFERENT, "config: '%s%s%s' should not be there", path, *path ? "." : "", key);
+    json_object_foreach(have, key, value)
+    {
+        if (!json_object_get(want, key))
+            return wn_fail(err, WN_ERR_DIFFERENT, "config: '%s%s%s' should not be there", path, *path ? "." : "", key);
+    }
     return true;
 }
 
@@ -166,7 +169,7 @@ bool wn_verify_folder(const struct wn_keep *k, const struct wn_plan *plan, const
         if (strcmp(f.copied[i], CARD_NAME) != 0)
             ok = check_beside(k->source, out, f.copied[i], err);
     ok = ok && look_beside(k->source, out, CARD_NAME, same, err) &&
-         look_beside(k->source, out, WN_INDEX_NAME, same, err) && look_for_more(k->source, out, same, err);
+         look_beside(k->source, out, WN_SAFETENSORS_INDEX, same, err) && look_for_more(k->source, out, same, err);
     wn_folder_release(&f);
     return ok;
 }
