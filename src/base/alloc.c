@@ -79,14 +79,20 @@ void *wn_grow(void *p, size_t *room, size_t need, size_t size, struct wn_err *er
     return q;
 }
 
-void *wn_alloc_aligned(size_t bytes, struct wn_err *err)
+void *wn_alloc_unset(size_t bytes, struct wn_err *err)
 {
     void *p = NULL;
 
     if (bytes > SIZE_MAX - ALIGNMENT || refused() || posix_memalign(&p, ALIGNMENT, bytes ? bytes : 1) != 0)
         return out_of_memory(bytes, err);
-    memset(p, 0, bytes);
     return p;
+}
+
+void *wn_alloc_aligned(size_t bytes, struct wn_err *err)
+{
+    void *p = wn_alloc_unset(bytes, err);
+
+    return p ? memset(p, 0, bytes) : NULL;
 }
 
 void wn_free_aligned(void *p)

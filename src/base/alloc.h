@@ -3,7 +3,7 @@
  * second, third ... of them (wn_alloc_fail_after) and see each job say so and clean up.
  *
  * All return NULL with WN_ERR_NOMEM in *err, naming the bytes, when there is none (or n * size overflows). A request for
- * nothing yields a pointer that may be freed. Free with free(), except wn_alloc_aligned: wn_free_aligned.
+ * nothing yields a pointer that may be freed. Free with free(), except what is aligned: wn_free_aligned.
  * Safe in any thread.
  */
 #ifndef WN_BASE_ALLOC_H
@@ -23,8 +23,9 @@ WN_CHECKED void *wn_realloc(void *p, size_t n, size_t size, struct wn_err *err);
  */
 WN_CHECKED void *wn_grow(void *p, size_t *room, size_t need, size_t size, struct wn_err *err);
 
-/* bytes of zeroed memory at a multiple of 64. */
+/* bytes of zeroed memory at a multiple of 64; and of memory that is not set, for what is filled at once. */
 WN_CHECKED void *wn_alloc_aligned(size_t bytes, struct wn_err *err);
+WN_CHECKED void *wn_alloc_unset(size_t bytes, struct wn_err *err);
 void wn_free_aligned(void *p);
 
 /* A copy of n bytes with a NUL behind them. */

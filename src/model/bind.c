@@ -17,7 +17,7 @@ struct wn_owned {
 /* What a block's header takes, so that the memory behind it is aligned as kernels like it. */
 #define HEADER 64
 
-void *wn_bind_alloc(struct wn_binder *b, size_t n, size_t size)
+void *wn_bind_unset(struct wn_binder *b, size_t n, size_t size)
 {
     uint64_t bytes, total;
     struct wn_owned *o;
@@ -26,13 +26,20 @@ void *wn_bind_alloc(struct wn_binder *b, size_t n, size_t size)
         wn_fail(b->err, WN_ERR_NOMEM, "%zu objects of %zu bytes do not fit in memory", n, size);
         return NULL;
     }
-    o = wn_alloc_aligned((size_t)total, b->err);
+    o = wn_alloc_unset((size_t)total, b->err);
     if (!o)
         return NULL;
     o->next = *b->owned;
     o->bytes = (size_t)total;
     *b->owned = o;
     return (char *)o + HEADER;
+}
+
+void *wn_bind_alloc(struct wn_binder *b, size_t n, size_t size)
+{
+    void *p = wn_bind_unset(b, n, size);
+
+    return p ? memset(p, 0, n * size) : NULL;
 }
 
 static void owned_free(struct wn_owned *o)
@@ -146,7 +153,7 @@ static bool bind_floats(struct wn_binder *b, enum wn_role role, unsigned which, 
 
     if (!t || !wn_bind_shape(b, t, shape, 2))
         return false;
-    *v = wn_bind_alloc(b, rows * cols, sizeof(**v));
+    *v = wn_bind_unset(b, rows * cols, sizeof(**v));
     return *v && wn_bind_widen(b, t, rows * cols, *v);
 }
 
@@ -317,12 +324,19 @@ void wn_layer_dont_need(const struct wn_model *m, const struct wn_layer *layer)
         wn_source_dont_need(m->source, wn_source_tensor_at(m->source, m->in_layer[i]));
 }
 
-uint64_t wn_layer_bytes(const struct wn_model *m, const struct wn_layer *layer)
+uint64_t wn_owned_bytes(const void *owned)
 {
     uint64_t bytes = 0;
 
-    for (const struct wn_owned *o = layer->owned; o; o = o->next)
+    for (const struct wn_owned *o = owned; o; o = o->next)
         bytes += o->bytes;
+    return bytes;
+}
+
+uint64_t wn_layer_bytes(const struct wn_model *m, const struct wn_layer *layer)
+{
+    uint64_t bytes = wn_owned_bytes(layer->owned);
+
     for (size_t i = m->layer_at[layer->index]; i < m->layer_at[layer->index + 1]; i++)
         bytes += wn_source_tensor_at(m->source, m->in_layer[i])->bytes;
     return bytes;

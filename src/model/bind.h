@@ -19,8 +19,9 @@ struct wn_binder {
     struct wn_err *err;
 };
 
-/* n zeroed objects that live as long as the layer. */
+/* n objects that live as long as the layer: zeroed; and not set. */
 WN_CHECKED void *wn_bind_alloc(struct wn_binder *b, size_t n, size_t size);
+WN_CHECKED void *wn_bind_unset(struct wn_binder *b, size_t n, size_t size);
 
 /* Tensor `which` of a role; NULL with *err when it is missing. wn_bind_try: NULL says only that it is not there. */
 WN_CHECKED const struct wn_tensor *wn_bind_find(struct wn_binder *b, enum wn_role role, unsigned which);

@@ -1,4 +1,5 @@
 /* KDA and MLA: the two rules that are not one tensor for one part are the decay (A) and the split kv_b. */
+#include "base/checked.h"
 #include "model/bind.h"
 #include "quant/quant.h"
 
@@ -112,15 +113,33 @@ bool wn_bind_kda(struct wn_binder *b, struct wn_kda_weights *w)
            wn_bind_matrix(b, WN_ROLE_ATTN_OUT, hidden, inner, &w->out);
 }
 
+#define TILE 32 /* a cache line of bf16 either way */
+
+/*
+ * A tile at a time, because a column's elements lie far apart; inlined for the sizes that weights have, so that a move
+ * is not a call. K3 has 151 million elements to turn.
+ */
+static inline void turn_sized(const struct wn_matrix *m, uint64_t first, uint64_t nope, size_t size, uint8_t *dst)
+{
+    for (uint64_t k0 = 0; k0 < m->cols; k0 += TILE)
+        for (uint64_t r0 = 0; r0 < nope; r0 += TILE) {
+            uint64_t k1 = wn_min_u64(k0 + TILE, m->cols), r1 = wn_min_u64(r0 + TILE, nope);
+
+            for (uint64_t k = k0; k < k1; k++)
+                for (uint64_t r = r0; r < r1; r++)
+                    memcpy(dst + (k * nope + r) * size, m->data + (first + r) * m->row_bytes + k * size, size);
+        }
+}
+
 /* Rows [nope][kv_lora] of one head become [kv_lora][nope]; elements of `size` bytes are moved, not changed. */
 static void turn(const struct wn_matrix *m, uint64_t first, uint64_t nope, size_t size, uint8_t *dst)
 {
-    for (uint64_t r = 0; r < nope; r++) {
-        const uint8_t *row = m->data + (first + r) * m->row_bytes;
-
-        for (uint64_t k = 0; k < m->cols; k++)
-            memcpy(dst + (k * nope + r) * size, row + k * size, size);
-    }
+    if (size == 2)
+        turn_sized(m, first, nope, 2, dst);
+    else if (size == 4)
+        turn_sized(m, first, nope, 4, dst);
+    else
+        turn_sized(m, first, nope, size, dst);
 }
 
 /* HF: kv_b [heads x (nope + v)][kv_lora]. */
@@ -142,7 +161,7 @@ static bool split_kv(struct wn_binder *b, struct wn_mla_weights *w)
         return wn_fail(b->err, WN_ERR_FORMAT, "tensor '%s' is of type %s, whose blocks cannot be turned per head",
                        t->name, type->name);
     head_bytes = (size_t)(nope * c->kv_lora_rank * type->block_bytes);
-    turned = wn_bind_alloc(b, c->heads, head_bytes);
+    turned = wn_bind_unset(b, c->heads, head_bytes);
     if (!turned)
         return false;
     for (uint32_t h = 0; h < c->heads; h++) {

@@ -45,6 +45,7 @@ static void more_than_a_size_holds_is_refused_with_the_figures(void **state)
     assert_int_equal(err.code, WN_ERR_NOMEM);
     CHECK_FAILS(wn_realloc(NULL, 2, SIZE_MAX, &err), &err, "do not fit");
     CHECK_FAILS(wn_alloc_aligned(SIZE_MAX - 3, &err), &err, "refused");
+    CHECK_FAILS(wn_alloc_unset(SIZE_MAX - 3, &err), &err, "refused");
 }
 
 static void an_array_grows_and_keeps_what_it_holds(void **state)
