@@ -199,17 +199,21 @@ static bool make_layers(struct wn_keep *k, const struct wn_plan *plan, struct wn
 }
 
 /*
- * A dimension as long as the layer has experts, in a tensor that the table does not know: it may well run over experts,
- * and a copy of it would then belong to the wrong ones.
+ * A tensor that the table does not know, but whose name or shape speaks of experts: a copy of it might belong to the
+ * wrong ones. Names tell of stacks that have a count of their own (a few experts to one chunk of them), dimensions of
+ * all others.
  */
 static bool check_unknown(const struct wn_keep *k, const struct wn_tensor *t, const struct wn_part *part,
                           struct wn_err *err)
 {
     const struct wn_keep_layer *l = part->layer >= 0 ? wn_keep_find(k, (uint32_t)part->layer) : NULL;
 
-    if (!l || part->class != WN_CLASS_OTHER || k->identity)
+    if (part->class != WN_CLASS_OTHER || k->identity)
         return true;
-    for (uint32_t d = 0; d < t->dims; d++)
+    if (strstr(t->name, "exps.") || strstr(t->name, ".experts."))
+        return wn_fail(err, WN_ERR_FORMAT,
+                       "tensor '%s' is unknown, and by its name holds experts: nothing tells how to cut it", t->name);
+    for (uint32_t d = 0; l && d < t->dims; d++)
         if (t->shape[d] == l->experts)
             return wn_fail(err, WN_ERR_FORMAT,
                            "tensor '%s' is unknown, and its dimension %" PRIu32 " is as long as layer %" PRIu32

@@ -173,10 +173,17 @@ static void an_unknown_tensor_that_may_run_over_experts_is_refused(void **state)
 {
     const struct decl outer = {"blk.1.mystery.weight", WN_F32, 2, {EXPERTS, 4}};
     const struct decl inner = {"blk.1.mystery.weight", WN_F32, 2, {4, EXPERTS}};
+    /* a stack by another name: with the experts' count, with one of its own, and where no experts are known */
+    const struct decl stack = {"blk.1.ffn_gate_chexps.weight", WN_F32, 3, {EXPERTS, 2, 32}};
+    const struct decl chunks = {"blk.1.ffn_up_chexps.weight", WN_F32, 3, {EXPERTS / 2, 2, 32}};
+    const struct decl elsewhere = {"blk.0.ffn_up_chexps.weight", WN_F32, 3, {EXPERTS / 2, 2, 32}};
     struct meta m;
 
     (void)state;
     start_meta(&m, WN_GGUF_U32, 4);
+    refused(&m, &stack, "'blk.1.ffn_gate_chexps.weight' is unknown, and by its name holds experts");
+    refused(&m, &chunks, "'blk.1.ffn_up_chexps.weight' is unknown, and by its name holds experts");
+    refused(&m, &elsewhere, "'blk.0.ffn_up_chexps.weight' is unknown, and by its name holds experts");
     refused(&m, &outer, "'blk.1.mystery.weight' is unknown, and its dimension 0 is as long as layer 1 has experts (6)");
     refused(&m, &inner, "its dimension 1");
 }
