@@ -58,7 +58,7 @@ struct wn_kernels {
     /* y[i] = s * x[i] */
     void (*scale)(float s, const float *x, float *y, size_t n);
 
-    /* sum of x[i]^2 and sum of |x[i]|-free plain x[i], in the summing order */
+    /* sums of x[i]^2 and of x[i], in the summing order */
     float (*sum_squares)(const float *x, size_t n);
     float (*sum)(const float *x, size_t n);
     float (*max)(const float *x, size_t n); /* n > 0; -inf for no larger; NaN elements are passed over */
