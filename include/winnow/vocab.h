@@ -12,9 +12,9 @@
 struct wn_vocab;
 
 /*
- * tiktoken.model and tokenizer_config.json of a model folder. How many ids there are, its config.json says (vocab_size);
- * without one, 256 special tokens follow the ranks. NULL on failure: WN_ERR_IO (a file is not there), WN_ERR_FORMAT
- * (with the line or the id).
+ * tiktoken.model and tokenizer_config.json of a model folder. How many ids there are, its config.json says
+ * (vocab_size); without one, 256 special tokens follow the ranks. NULL on failure: WN_ERR_IO (a file is not there),
+ * WN_ERR_FORMAT (with the line or the id).
  */
 WN_API WN_CHECKED struct wn_vocab *wn_vocab_open(const char *folder, struct wn_err *err);
 WN_API void wn_vocab_free(struct wn_vocab *v);
@@ -30,7 +30,7 @@ WN_API uint32_t wn_vocab_count(const struct wn_vocab *v);
 WN_API WN_CHECKED bool wn_vocab_encode(const struct wn_vocab *v, const char *text, size_t n, bool special,
                                        uint32_t **ids, size_t *count, struct wn_err *err);
 
-/* The bytes of one id, borrowed; special tokens give their names. NULL (and *n = 0) for an id outside the vocabulary. */
+/* The bytes of one id, borrowed; special tokens give their names. An id outside the vocabulary: NULL and *n = 0. */
 WN_API const char *wn_vocab_token(const struct wn_vocab *v, uint32_t id, size_t *n);
 WN_API bool wn_vocab_is_special(const struct wn_vocab *v, uint32_t id);
 /* The id of a special token by name; false when there is none. */
@@ -48,7 +48,7 @@ struct wn_utf8_stream {
     char held[4];
     size_t held_n;
 };
-/* Takes n bytes, writes valid UTF-8 to out (room: 3 * (n + 4) bytes); returns its length. n = 0: flushes what is held. */
+/* Takes n bytes, writes valid UTF-8 to out (room: 3 * (n + 4) bytes), returns its length. n = 0: flushes what is held */
 WN_API size_t wn_utf8_stream(struct wn_utf8_stream *s, const char *bytes, size_t n, char *out);
 
 #endif

@@ -3,8 +3,8 @@
  * that layer.c strings together. All tensors of tokens are [token][width], rows without gaps unless said otherwise.
  *
  * Every block comes as a pair: wn_X_forward computes, wn_X_scratch tells the arena bytes that it takes for `tokens`
- * tokens, UINT64_MAX when 64 bits do not count them. Both run the same lay-out function of that file, once with an arena
- * and once without (struct wn_room), so they cannot disagree.
+ * tokens, UINT64_MAX when 64 bits do not count them. Both run the same lay-out function of that file, once with an
+ * arena and once without (struct wn_room), so they cannot disagree.
  */
 #ifndef WN_GRAPH_BLOCKS_H
 #define WN_GRAPH_BLOCKS_H

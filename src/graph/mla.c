@@ -8,8 +8,8 @@
  *   o = v_b (sum_t p_t latent_t);  out = W_o (o * sigmoid(g x))
  *
  * Scores are one dot product over kv_lora + rope. A weighted sum runs over its keys in rising order. Queries are taken
- * in tiles: for scores, one reading of a block of keys serves all heads of all queries of the tile; for sums, one of some
- * columns serves a few heads of one query. A score and a sum know nothing of the tile they were computed in.
+ * in tiles: for scores, one reading of a block of keys serves all heads of all queries of the tile; for sums, one of
+ * some columns serves a few heads of one query. A score and a sum know nothing of the tile they were computed in.
  */
 #include "graph/blocks.h"
 
