@@ -48,7 +48,7 @@ struct wn_utf8_stream {
     char held[4];
     size_t held_n;
 };
-/* Takes n bytes, writes valid UTF-8 to out (room: 3 * (n + 4) bytes), returns its length. n = 0: flushes what is held */
+/* Takes n bytes, writes valid UTF-8 to out (room: 3 * (n + 4)), returns its length. n = 0: flushes what is held. */
 WN_API size_t wn_utf8_stream(struct wn_utf8_stream *s, const char *bytes, size_t n, char *out);
 
 #endif
