@@ -43,6 +43,9 @@ struct wn_gguf_meta {
 /* The last record of that key (docs/formats/gguf.md names those that may occur twice); NULL when there is none. */
 const struct wn_gguf_kv *wn_gguf_find(const struct wn_gguf_meta *m, const char *key);
 
+/* The same key, type and bytes. */
+bool wn_gguf_same(const struct wn_gguf_kv *a, const struct wn_gguf_kv *b);
+
 /* Values widened to the asked kind; false when the record's type is another or the value does not fit. */
 WN_CHECKED bool wn_gguf_as_u64(const struct wn_gguf_kv *kv, uint64_t *v);
 WN_CHECKED bool wn_gguf_as_i64(const struct wn_gguf_kv *kv, int64_t *v);

@@ -39,6 +39,12 @@ const struct wn_gguf_kv *wn_gguf_find(const struct wn_gguf_meta *m, const char *
     return NULL;
 }
 
+bool wn_gguf_same(const struct wn_gguf_kv *a, const struct wn_gguf_kv *b)
+{
+    return wn_bytes_equal(a->key, b->key) && a->type == b->type && a->element == b->element && a->count == b->count &&
+           wn_bytes_equal(a->value, b->value);
+}
+
 /* A whole number as its two's complement in 64 bits; *negative tells what the upper half means. */
 static bool whole(enum wn_gguf_value type, const char *at, uint64_t *v, bool *negative)
 {

@@ -3,12 +3,13 @@
  * split keys, which belong to the files being written and not to the model:
  *
  *   a set     each file has them with its own values; in file 1 they stand where they stood in the records, or at the
- *             end in the order in which the reference tool leaves them; the other files have nothing else, in the
- *             same order
+ *             end in the order in which the reference tool leaves them; the other files have the records that were
+ *             passed for them with the split keys where they stood, or the split keys alone in the order of file 1
  *   one file  they are dropped, unless the name says that it is a set of one (-00001-of-00001.gguf) and so do the
  *             records
  *
- * An alignment other than 32 is stated in every file, since a reader knows a file only by its own keys.
+ * An alignment other than 32 is stated in every file that has no records of its own, since a reader knows a file only
+ * by its own keys.
  */
 #include "formats/sink_parts.h"
 #include "formats/gguf_parse.h"
@@ -54,28 +55,42 @@ static bool check(const struct wn_tensor *t, struct wn_err *err)
     return true;
 }
 
-static const struct wn_gguf_kv *option_kv(const struct wn_sink *s, const char *key)
+/* A file's records; none for one that is not file 1 and has no records of its own. */
+static struct wn_gguf_meta records_of(const struct wn_sink *s, uint32_t file)
 {
-    struct wn_gguf_meta m = {.kv = (struct wn_gguf_kv *)(uintptr_t)s->o.kv, .n = s->o.kv_count};
+    if (file > 0)
+        return s->o.later ? s->o.later[file - 1] : (struct wn_gguf_meta){.version = s->o.gguf_version};
+    return (struct wn_gguf_meta){
+        .kv = (struct wn_gguf_kv *)(uintptr_t)s->o.kv, .n = s->o.kv_count, .version = s->o.gguf_version};
+}
 
-    return wn_gguf_find(&m, key);
+static bool find_alignment(const struct wn_sink *s, uint64_t *alignment, struct wn_err *err)
+{
+    struct wn_gguf_meta m = records_of(s, 0);
+    const struct wn_gguf_kv *kv = wn_gguf_find(&m, WN_GGUF_ALIGNMENT_KEY);
+    uint64_t stated = WN_GGUF_ALIGNMENT;
+
+    *alignment = s->o.gguf_alignment;
+    if (kv && !wn_gguf_as_u64(kv, &stated))
+        return wn_fail(err, WN_ERR_ARG, "'" WN_GGUF_ALIGNMENT_KEY "' is a %s", wn_gguf_value_name(kv->type));
+    if (*alignment == 0)
+        *alignment = stated;
+    if (kv && stated != *alignment)
+        return wn_fail(err, WN_ERR_ARG, "'" WN_GGUF_ALIGNMENT_KEY "' says %" PRIu64 ", the option %" PRIu64, stated,
+                       *alignment);
+    if (*alignment == 0 || *alignment > UINT32_MAX || (*alignment & (*alignment - 1)) != 0)
+        return wn_fail(err, WN_ERR_ARG, "an alignment of %" PRIu64 " is not a power of two", *alignment);
+    return true;
 }
 
 static bool settle_alignment(struct wn_sink *s, struct wn_err *err)
 {
-    const struct wn_gguf_kv *kv = option_kv(s, WN_GGUF_ALIGNMENT_KEY);
-    uint64_t stated = WN_GGUF_ALIGNMENT;
+    uint64_t alignment;
 
-    s->alignment = s->o.gguf_alignment;
-    if (kv && !wn_gguf_as_u64(kv, &stated))
-        return wn_fail(err, WN_ERR_ARG, "'" WN_GGUF_ALIGNMENT_KEY "' is a %s", wn_gguf_value_name(kv->type));
-    if (s->alignment == 0)
-        s->alignment = stated;
-    if (kv && stated != s->alignment)
-        return wn_fail(err, WN_ERR_ARG, "'" WN_GGUF_ALIGNMENT_KEY "' says %" PRIu64 ", the option %" PRIu64, stated,
-                       s->alignment);
-    if (s->alignment == 0 || s->alignment > UINT32_MAX || (s->alignment & (s->alignment - 1)) != 0)
-        return wn_fail(err, WN_ERR_ARG, "an alignment of %" PRIu64 " is not a power of two", s->alignment);
+    if (!find_alignment(s, &alignment, err))
+        return false;
+    for (uint32_t f = 0; f < s->file_count; f++)
+        s->files[f].alignment = f > 0 && s->o.later ? s->o.later[f - 1].alignment : alignment;
     return true;
 }
 
@@ -114,6 +129,7 @@ static bool numbered(const char *path, unsigned *no, unsigned *count)
 
 static bool settle_name(struct wn_sink *s, struct wn_err *err)
 {
+    struct wn_gguf_meta first;
     unsigned no, count;
 
     s->split = s->file_count > 1;
@@ -122,7 +138,8 @@ static bool settle_name(struct wn_sink *s, struct wn_err *err)
     if (no != 1 || count != s->file_count)
         return wn_fail(err, WN_ERR_ARG, "'%s' names file %u of %u, but the first of %" PRIu32 " is to be written",
                        s->out, no, count, s->file_count);
-    s->split = s->split || option_kv(s, WN_GGUF_SPLIT_COUNT) != NULL;
+    first = records_of(s, 0);
+    s->split = s->split || wn_gguf_find(&first, WN_GGUF_SPLIT_COUNT) != NULL;
     return true;
 }
 
@@ -131,6 +148,9 @@ static bool settle(struct wn_sink *s, struct wn_err *err)
     if (s->file_count > UINT16_MAX || s->tensors.n > INT32_MAX)
         return wn_fail(err, WN_ERR_ARG, "%" PRIu32 " files with %zu tensors are more than a split set can count",
                        s->file_count, s->tensors.n);
+    if (s->o.later && s->o.later_count != s->file_count - 1)
+        return wn_fail(err, WN_ERR_ARG, "records for %" PRIu32 " later files, there are %" PRIu32, s->o.later_count,
+                       s->file_count - 1);
     settle_split_order(s);
     return settle_name(s, err) && settle_alignment(s, err);
 }
@@ -176,22 +196,38 @@ static bool put_number(struct wn_buf *b, const char *key, enum wn_gguf_value typ
     return put_string(b, key, strlen(key), err) && put(b, 4, type, err) && put(b, wn_gguf_value_bytes(type), v, err);
 }
 
-static bool put_split(const struct wn_sink *s, uint32_t file, int k, struct wn_buf *b, struct wn_err *err)
+static bool put_split(const struct wn_sink *s, uint32_t file, int k, enum wn_gguf_value type, struct wn_buf *b,
+                      struct wn_err *err)
 {
     const uint64_t value[3] = {file, s->tensors.n, s->file_count};
 
-    return put_number(b, split_keys[k].key, split_keys[k].type, value[k], err);
+    return put_number(b, split_keys[k].key, type, value[k], err);
 }
 
-/* The records of file 1, split keys with new values where they stood or not at all. */
-static bool put_records(const struct wn_sink *s, bool written[3], uint64_t *count, struct wn_buf *b, struct wn_err *err)
+/* The type that a record has, if the new number fits it; the usual one otherwise. */
+static enum wn_gguf_value split_type(const struct wn_sink *s, int k, const struct wn_gguf_kv *kv)
 {
-    for (size_t i = 0; i < s->o.kv_count; i++) {
-        int k = split_key_of(s->o.kv[i].key);
+    const uint64_t largest = s->tensors.n > s->file_count ? s->tensors.n : s->file_count;
+    uint64_t v;
+
+    if (!wn_gguf_as_u64(kv, &v) || (wn_gguf_value_bytes(kv->type) == 1 && largest > INT8_MAX) ||
+        (wn_gguf_value_bytes(kv->type) == 2 && largest > INT16_MAX))
+        return split_keys[k].type;
+    return kv->type;
+}
+
+/* A file's records, split keys with new values where they stood or not at all. */
+static bool put_records(const struct wn_sink *s, uint32_t file, bool written[3], uint64_t *count, struct wn_buf *b,
+                        struct wn_err *err)
+{
+    struct wn_gguf_meta m = records_of(s, file);
+
+    for (size_t i = 0; i < m.n; i++) {
+        int k = split_key_of(m.kv[i].key);
 
         if (k >= 0 && !s->split)
             continue;
-        if (!(k >= 0 ? put_split(s, 0, k, b, err) : put_record(b, &s->o.kv[i], err)))
+        if (!(k >= 0 ? put_split(s, file, k, split_type(s, k, &m.kv[i]), b, err) : put_record(b, &m.kv[i], err)))
             return false;
         if (k >= 0)
             written[k] = true;
@@ -202,20 +238,24 @@ static bool put_records(const struct wn_sink *s, bool written[3], uint64_t *coun
 
 static bool put_metadata(const struct wn_sink *s, uint32_t file, uint64_t *count, struct wn_buf *b, struct wn_err *err)
 {
+    struct wn_gguf_meta m = records_of(s, file);
     bool written[3] = {false};
-    bool stated = file == 0 && option_kv(s, WN_GGUF_ALIGNMENT_KEY);
 
-    if (file == 0 && !put_records(s, written, count, b, err))
+    if (!put_records(s, file, written, count, b, err))
         return false;
-    if (s->alignment != WN_GGUF_ALIGNMENT && !stated) {
-        if (!put_number(b, WN_GGUF_ALIGNMENT_KEY, WN_GGUF_U32, s->alignment, err))
+    if (file > 0 && s->o.later)
+        return true;
+    if (s->files[file].alignment != WN_GGUF_ALIGNMENT && !wn_gguf_find(&m, WN_GGUF_ALIGNMENT_KEY)) {
+        if (!put_number(b, WN_GGUF_ALIGNMENT_KEY, WN_GGUF_U32, s->files[file].alignment, err))
             return false;
         ++*count;
     }
     for (int i = 0; s->split && i < 3; i++) {
-        if (written[s->split_order[i]])
+        int k = s->split_order[i];
+
+        if (written[k])
             continue;
-        if (!put_split(s, file, s->split_order[i], b, err))
+        if (!put_split(s, file, k, split_keys[k].type, b, err))
             return false;
         ++*count;
     }
@@ -232,13 +272,13 @@ static bool put_info(const struct wn_tensor *t, struct wn_buf *b, struct wn_err 
     return put(b, 4, (uint64_t)wn_type_info(t->type)->gguf_id, err) && put(b, 8, t->at, err);
 }
 
-static bool pad(const struct wn_sink *s, struct wn_buf *b, struct wn_err *err)
+static bool pad(uint64_t alignment, struct wn_buf *b, struct wn_err *err)
 {
     uint64_t end;
     size_t more;
 
-    if (!wn_align_u64(b->n, s->alignment, &end) || end > SIZE_MAX)
-        return wn_fail(err, WN_ERR_ARG, "an alignment of %" PRIu64 " is too large", s->alignment);
+    if (!wn_align_u64(b->n, alignment, &end) || end > SIZE_MAX)
+        return wn_fail(err, WN_ERR_ARG, "an alignment of %" PRIu64 " is too large", alignment);
     more = (size_t)end - b->n;
     if (more == 0)
         return true;
@@ -253,17 +293,18 @@ static bool header(const struct wn_sink *s, uint32_t file, struct wn_buf *b, str
 {
     const struct wn_sink_file *f = &s->files[file];
     const size_t kv_count_at = 16;
+    uint32_t version = records_of(s, file).version;
     uint64_t kv_count = 0;
 
     /* the number of records is known when they are written */
-    if (!wn_buf_add(b, "GGUF", 4, err) || !put(b, 4, s->o.gguf_version ? s->o.gguf_version : 3, err) ||
-        !put(b, 8, f->count, err) || !put(b, 8, 0, err) || !put_metadata(s, file, &kv_count, b, err))
+    if (!wn_buf_add(b, "GGUF", 4, err) || !put(b, 4, version ? version : 3, err) || !put(b, 8, f->count, err) ||
+        !put(b, 8, 0, err) || !put_metadata(s, file, &kv_count, b, err))
         return false;
     wn_store_le(b->at + kv_count_at, 8, kv_count);
     for (size_t i = f->first; i < f->first + f->count; i++)
         if (!put_info(&s->tensors.at[i], b, err))
             return false;
-    return pad(s, b, err);
+    return pad(f->alignment, b, err);
 }
 
 const struct wn_sink_writer wn_gguf_writer = {check, settle, path, header};

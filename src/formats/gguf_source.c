@@ -52,14 +52,20 @@ static bool read_header(struct wn_source *s, uint32_t number, struct wn_gguf_hea
     return true;
 }
 
-static bool add_file(struct wn_source *s, const char *path, struct wn_gguf_header *h, struct wn_err *err)
+static bool add_file(struct wn_source *s, const char *path, struct wn_err *err)
 {
-    *h = (struct wn_gguf_header){0};
+    struct wn_gguf_header h = {0};
+    uint32_t number;
+
     if (!wn_source_add_file(s, path, err))
         return false;
-    if (read_header(s, (uint32_t)(s->file_count - 1), h, err))
-        return true;
-    return wn_fail_in(err, "'%s'", path);
+    number = (uint32_t)(s->file_count - 1);
+    if (!read_header(s, number, &h, err)) {
+        wn_gguf_header_release(&h);
+        return wn_fail_in(err, "'%s'", path);
+    }
+    s->held[number].gguf = h.meta; /* taken over */
+    return true;
 }
 
 /* A split key as a number; false when it is absent or none. */
@@ -109,7 +115,6 @@ static bool check_first_name(const char *path, uint64_t no, uint64_t count, stru
 
 static bool add_set_file(struct wn_source *s, const char *first, uint64_t no, uint64_t count, struct wn_err *err)
 {
-    struct wn_gguf_header h = {0};
     char *path = set_path(first, no, count, err);
     bool ok = false;
 
@@ -119,8 +124,7 @@ static bool add_set_file(struct wn_source *s, const char *first, uint64_t no, ui
         wn_fail(err, WN_ERR_FORMAT, "'%s' is missing: it is file %" PRIu64 " of a set of %" PRIu64, path, no + 1,
                 count);
     else
-        ok = add_file(s, path, &h, err) && check_split_keys(&h.meta, no, count, path, err);
-    wn_gguf_header_release(&h);
+        ok = add_file(s, path, err) && check_split_keys(&s->held[no].gguf, no, count, path, err);
     free(path);
     return ok;
 }
@@ -130,7 +134,7 @@ static bool add_rest(struct wn_source *s, const char *first, uint64_t count, str
 {
     uint64_t total;
 
-    if (!split_key(&s->gguf, WN_GGUF_SPLIT_TENSORS, &total))
+    if (!split_key(&s->held[0].gguf, WN_GGUF_SPLIT_TENSORS, &total))
         return wn_fail(err, WN_ERR_FORMAT, "'%s': key '" WN_GGUF_SPLIT_TENSORS "' is missing", first);
     for (uint64_t no = 1; no < count; no++)
         if (!add_set_file(s, first, no, count, err))
@@ -162,18 +166,42 @@ static bool count_files(const struct wn_gguf_meta *m, const char *path, uint64_t
 
 bool wn_source_open_gguf(struct wn_source *s, const char *path, struct wn_err *err)
 {
-    struct wn_gguf_header h = {0};
     uint64_t count;
 
     s->container = WN_CONTAINER_GGUF;
-    if (!wn_source_reserve_files(s, 1, err) || !add_file(s, path, &h, err)) {
-        wn_gguf_header_release(&h);
-        return false;
-    }
-    s->gguf = h.meta; /* taken over */
-    if (!count_files(&s->gguf, path, &count, err))
+    if (!wn_source_reserve_files(s, 1, err) || !add_file(s, path, err) ||
+        !count_files(&s->held[0].gguf, path, &count, err))
         return false;
     if (count > 1 && (!wn_source_reserve_files(s, (size_t)count, err) || !add_rest(s, path, count, err)))
         return false;
     return wn_source_index_names(s, err);
+}
+
+/* Keys that are about the file they stand in, and not about the model. */
+static bool is_file_key(struct wn_bytes key)
+{
+    return wn_bytes_is(key, WN_GGUF_SPLIT_NO) || wn_bytes_is(key, WN_GGUF_SPLIT_COUNT) ||
+           wn_bytes_is(key, WN_GGUF_SPLIT_TENSORS) || wn_bytes_is(key, WN_GGUF_ALIGNMENT_KEY);
+}
+
+/* Any record of that key will do: one may occur twice. */
+static bool has_record(const struct wn_gguf_meta *m, const struct wn_gguf_kv *kv)
+{
+    for (size_t i = 0; i < m->n; i++)
+        if (wn_gguf_same(&m->kv[i], kv))
+            return true;
+    return false;
+}
+
+bool wn_source_gguf_is_whole(const struct wn_source *s, struct wn_err *err)
+{
+    for (size_t f = 1; s->container == WN_CONTAINER_GGUF && f < s->file_count; f++) {
+        const struct wn_gguf_meta *m = &s->held[f].gguf;
+
+        for (size_t i = 0; i < m->n; i++)
+            if (!is_file_key(m->kv[i].key) && !has_record(&s->held[0].gguf, &m->kv[i]))
+                return wn_fail(err, WN_ERR_FORMAT, "key '%.*s' of '%s' is not in the set's first file with this value",
+                               (int)wn_min_size(m->kv[i].key.n, 100), m->kv[i].key.at, s->files[f].file.path);
+    }
+    return true;
 }

@@ -6,6 +6,7 @@
 #include "formats/sink_parts.h"
 #include "base/bits.h"
 #include "formats/safetensors.h"
+#include "formats/safetensors_index.h"
 #include "base/alloc.h"
 #include "base/checked.h"
 #include "base/utf8.h"
@@ -15,8 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define INDEX_NAME  "model.safetensors.index.json"
-#define SINGLE_NAME "model.safetensors"
+#define SINGLE_NAME "model" WN_SAFETENSORS_SUFFIX
 
 static bool is_utf8(const char *s)
 {
@@ -32,61 +32,142 @@ static bool check(const struct wn_tensor *t, struct wn_err *err)
     return true;
 }
 
+/* The name of a file, which is given or made in `room`. */
+static const char *file_name(const struct wn_sink *s, uint32_t file, char room[64])
+{
+    if (s->o.file_names)
+        return s->o.file_names[file];
+    if (!s->index_path)
+        return SINGLE_NAME;
+    (void)snprintf(room, 64, "model-%05" PRIu32 "-of-%06" PRIu32 WN_SAFETENSORS_SUFFIX, file + 1, s->file_count);
+    return room;
+}
+
+static bool is_ours(const struct wn_sink *s, const char *name)
+{
+    char room[64];
+
+    for (uint32_t f = 0; f < s->file_count; f++)
+        if (strcmp(name, file_name(s, f, room)) == 0)
+            return true;
+    return false;
+}
+
+/* Moves *s behind some digits; false when there are none. */
+static bool skip_digits(const char **s)
+{
+    size_t n = strspn(*s, "0123456789");
+
+    *s += n;
+    return n > 0;
+}
+
+/* model.safetensors and model-N-of-N.safetensors: the names that loaders look for. */
+static bool is_usual_name(const char *name)
+{
+    if (strcmp(name, SINGLE_NAME) == 0)
+        return true;
+    if (!wn_starts_with(name, "model-"))
+        return false;
+    name += strlen("model-");
+    if (!skip_digits(&name) || !wn_starts_with(name, "-of-"))
+        return false;
+    name += strlen("-of-");
+    return skip_digits(&name) && strcmp(name, WN_SAFETENSORS_SUFFIX) == 0;
+}
+
 /*
- * Without an index every *.safetensors of the folder counts as part of the model, and with a stale one none of ours:
- * what would be misread afterwards is refused before.
+ * Whether a file that stands in the folder may stay beside ours, or goes when ours stand. Without an index every
+ * *.safetensors of a folder counts as part of the model; with one, loaders that do not look at it still read all of
+ * those that have the usual names.
  */
-static bool check_alone(const char *folder, struct wn_err *err)
+static bool may_stay(const struct wn_sink *s, const char *name)
+{
+    if (strcmp(name, WN_SAFETENSORS_INDEX) == 0)
+        return s->index_path || s->o.overwrite;
+    if (!wn_ends_with(name, WN_SAFETENSORS_SUFFIX) || is_ours(s, name))
+        return true;
+    return s->o.overwrite && (s->index_path || is_usual_name(name));
+}
+
+/* What would be misread afterwards is refused before. What we write ourselves is minded when it is opened. */
+static bool check_folder(const struct wn_sink *s, struct wn_err *err)
 {
     char **names;
     size_t n;
     bool ok = true;
 
-    if (!wn_path_is_folder(folder))
+    if (!wn_path_is_folder(s->out))
         return true;
-    if (!wn_path_list(folder, &names, &n, err))
+    if (!wn_path_list(s->out, &names, &n, err))
         return false;
-    for (size_t i = 0; ok && i < n; i++) {
-        size_t length = strlen(names[i]);
-        bool shard = length > 12 && strcmp(names[i] + length - 12, ".safetensors") == 0;
-
-        if (strcmp(names[i], INDEX_NAME) == 0 || (shard && strcmp(names[i], SINGLE_NAME) != 0))
-            ok = wn_fail(err, WN_ERR_ARG, "folder '%s' holds '%s', which would be read as part of the model", folder,
-                         names[i]);
-    }
+    for (size_t i = 0; ok && i < n; i++)
+        ok = may_stay(s, names[i]) ||
+             wn_fail(err, WN_ERR_ARG, "folder '%s' holds '%s', which would be read as part of the model", s->out,
+                     names[i]);
     wn_names_free(names, n);
     return ok;
 }
 
+static bool check_names(const struct wn_sink *s, struct wn_err *err)
+{
+    if (s->o.file_names && s->o.file_name_count != s->file_count)
+        return wn_fail(err, WN_ERR_ARG, "names for %" PRIu32 " files, there are %" PRIu32, s->o.file_name_count,
+                       s->file_count);
+    return true;
+}
+
 static bool settle(struct wn_sink *s, struct wn_err *err)
 {
+    if (!check_names(s, err))
+        return false;
     if (s->file_count > 1 || s->o.write_index) {
-        s->index_path = wn_path_join(s->out, INDEX_NAME, err);
+        s->index_path = wn_path_join(s->out, WN_SAFETENSORS_INDEX, err);
         if (!s->index_path)
             return false;
-    } else if (!check_alone(s->out, err)) {
-        return false;
     }
+    if (!check_folder(s, err))
+        return false;
     if (s->o.dry_run)
         return true;
     s->made_folder = !wn_path_exists(s->out);
     return wn_path_make_folder(s->out, err);
 }
 
-static void file_name(const struct wn_sink *s, uint32_t file, char out[64])
+static bool remove_file(const struct wn_sink *s, const char *name, struct wn_err *err)
 {
-    if (s->index_path)
-        (void)snprintf(out, 64, "model-%05" PRIu32 "-of-%06" PRIu32 ".safetensors", file + 1, s->file_count);
-    else
-        (void)snprintf(out, 64, SINGLE_NAME);
+    char *file = wn_path_join(s->out, name, err);
+    bool ok = file && (wn_path_remove(file) || wn_fail(err, WN_ERR_IO, "'%s' cannot be removed", file));
+
+    free(file);
+    return ok;
+}
+
+bool wn_safetensors_remove_index(const struct wn_sink *s, struct wn_err *err)
+{
+    return remove_file(s, WN_SAFETENSORS_INDEX, err);
+}
+
+bool wn_safetensors_remove_stale(const struct wn_sink *s, struct wn_err *err)
+{
+    char **names;
+    size_t n;
+    bool ok = true;
+
+    if (!wn_path_list(s->out, &names, &n, err))
+        return false;
+    for (size_t i = 0; ok && i < n; i++)
+        if (is_usual_name(names[i]) && !is_ours(s, names[i]))
+            ok = remove_file(s, names[i], err);
+    wn_names_free(names, n);
+    return ok;
 }
 
 static char *path(const struct wn_sink *s, uint32_t file, struct wn_err *err)
 {
-    char name[64];
+    char room[64];
 
-    file_name(s, file, name);
-    return wn_path_join(s->out, name, err);
+    return wn_path_join(s->out, file_name(s, file, room), err);
 }
 
 static bool put(struct wn_buf *b, const char *s, struct wn_err *err)
@@ -217,11 +298,10 @@ static bool put_weight_map(const struct wn_sink *s, const struct wn_tensor *cons
                            struct wn_err *err)
 {
     for (size_t i = 0; i < s->tensors.n; i++) {
-        char name[64];
+        char room[64];
 
-        file_name(s, sorted[i]->file, name);
-        if (!put(b, i ? ",\n  " : "\n  ", err) || !put_string(b, sorted[i]->name, err) || !put(b, ": \"", err) ||
-            !put(b, name, err) || !put(b, "\"", err))
+        if (!put(b, i ? ",\n  " : "\n  ", err) || !put_string(b, sorted[i]->name, err) || !put(b, ": ", err) ||
+            !put_string(b, file_name(s, sorted[i]->file, room), err))
             return false;
     }
     return put(b, s->tensors.n ? "\n }\n}" : "}\n}", err);

@@ -2,8 +2,10 @@
  * A model being written: see sink.h. This file keeps the account (what was declared, where it goes, how much of it has
  * come) and owns the files; gguf_sink.c and safetensors_sink.c know what headers look like.
  *
- * All outputs are opened by begin, so that one that exists already is found before hours of work; each stays a .part
- * until commit. A failed write leaves the sink good for nothing but wn_sink_free.
+ * begin looks at all outputs, so that one that exists already is found before hours of work. They are opened one after
+ * the other and closed as soon as they are complete, since a model may have more files than a process may have open;
+ * only the first stays open, for its lock, which keeps another winnow away from all of them. Each stays a .part until
+ * commit. A failed write leaves the sink good for nothing but wn_sink_free.
  */
 #include "formats/sink.h"
 #include "formats/sink_parts.h"
@@ -26,7 +28,6 @@ struct wn_sink *wn_sink_new(enum wn_container container, const char *out, const 
     s->container = container;
     s->writer = container == WN_CONTAINER_GGUF ? &wn_gguf_writer : &wn_safetensors_writer;
     s->o = *o;
-    s->alignment = 1;
     s->out = wn_strdup(out, err);
     if (!s->out) {
         free(s);
@@ -115,8 +116,10 @@ static bool make_files(struct wn_sink *s, struct wn_err *err)
         s->file_count = 0;
         return false;
     }
-    for (uint32_t f = 0; f < s->file_count; f++)
+    for (uint32_t f = 0; f < s->file_count; f++) {
         s->files[f].out.fd = -1;
+        s->files[f].alignment = 1;
+    }
     for (size_t i = 0; i < s->tensors.n; i++) {
         struct wn_sink_file *f = &s->files[s->tensors.at[i].file];
 
@@ -127,7 +130,8 @@ static bool make_files(struct wn_sink *s, struct wn_err *err)
 }
 
 /* Where each tensor of a file lies in its data section; *data_bytes of that section. */
-static bool place_tensors(struct wn_sink *s, const struct wn_sink_file *f, uint64_t *data_bytes, struct wn_err *err)
+static bool place_tensors(const struct wn_sink *s, const struct wn_sink_file *f, uint64_t *data_bytes,
+                          struct wn_err *err)
 {
     *data_bytes = 0;
     for (size_t i = f->first; i < f->first + f->count; i++) {
@@ -135,14 +139,14 @@ static bool place_tensors(struct wn_sink *s, const struct wn_sink_file *f, uint6
         uint64_t end;
 
         t->at = *data_bytes;
-        if (!wn_add_u64(t->at, t->bytes, &end) || !wn_align_u64(end, s->alignment, data_bytes) ||
+        if (!wn_add_u64(t->at, t->bytes, &end) || !wn_align_u64(end, f->alignment, data_bytes) ||
             *data_bytes > INT64_MAX / 2)
             return wn_fail(err, WN_ERR_ARG, "'%s' would be larger than a file can be", f->path);
     }
     return true;
 }
 
-/* Computes a file's sizes and, unless this is a dry run, opens it and writes its header. */
+/* Computes a file's name and sizes. */
 static bool begin_file(struct wn_sink *s, uint32_t number, struct wn_buf *header, struct wn_err *err)
 {
     struct wn_sink_file *f = &s->files[number];
@@ -155,10 +159,7 @@ static bool begin_file(struct wn_sink *s, uint32_t number, struct wn_buf *header
     f->header_bytes = header->n;
     f->bytes = header->n + data_bytes;
     s->total_bytes += f->bytes;
-    if (s->o.dry_run)
-        return true;
-    return wn_outfile_open(&f->out, f->path, s->o.overwrite, err) &&
-           wn_outfile_write(&f->out, header->at, header->n, err);
+    return s->o.dry_run || wn_outfile_may_open(f->path, s->o.overwrite, err);
 }
 
 static bool begin_index(struct wn_sink *s, struct wn_buf *text, struct wn_err *err)
@@ -173,16 +174,57 @@ static bool begin_index(struct wn_sink *s, struct wn_buf *text, struct wn_err *e
            wn_outfile_write(&s->index, text->at, text->n, err);
 }
 
+static bool open_file(struct wn_sink *s, uint32_t number, struct wn_err *err)
+{
+    struct wn_sink_file *f = &s->files[number];
+    struct wn_buf header = {0};
+    bool ok = s->writer->header(s, number, &header, err) && wn_outfile_open(&f->out, f->path, s->o.overwrite, err) &&
+              wn_outfile_write(&f->out, header.at, header.n, err);
+
+    assert(!ok || header.n == f->header_bytes);
+    wn_buf_release(&header);
+    return ok;
+}
+
+static bool complete_file(struct wn_sink *s, uint32_t number, struct wn_err *err)
+{
+    struct wn_outfile *out = &s->files[number].out;
+
+    assert(out->at == s->files[number].bytes);
+    return number == 0 ? wn_outfile_sync(out, err) : wn_outfile_finish(out, err);
+}
+
+/* Opens the file of the current tensor; those before it, which may have no tensors, are complete. */
+static bool turn_to_file(struct wn_sink *s, struct wn_err *err)
+{
+    uint32_t wanted = s->current < s->tensors.n ? s->tensors.at[s->current].file : s->file_count;
+
+    while (s->opened <= wanted) {
+        if (s->opened > 0 && !complete_file(s, s->opened - 1, err))
+            return false;
+        if (s->opened == s->file_count)
+            return true;
+        if (!open_file(s, s->opened++, err))
+            return false;
+    }
+    return true;
+}
+
 /* Goes past tensors that are complete, with the padding behind each (a hole, which reads as zeros). */
 static bool go_on(struct wn_sink *s, struct wn_err *err)
 {
+    if (!turn_to_file(s, err))
+        return false;
     while (s->current < s->tensors.n && s->given == s->tensors.at[s->current].bytes) {
-        uint64_t past = s->given & (s->alignment - 1);
+        struct wn_sink_file *f = &s->files[s->tensors.at[s->current].file];
+        uint64_t past = s->given & (f->alignment - 1);
 
-        if (past && !wn_outfile_skip(&s->files[s->tensors.at[s->current].file].out, s->alignment - past, err))
+        if (past && !wn_outfile_skip(&f->out, f->alignment - past, err))
             return false;
         s->current++;
         s->given = 0;
+        if (!turn_to_file(s, err))
+            return false;
     }
     return true;
 }
@@ -296,20 +338,43 @@ static void take_back(const struct wn_sink *s, uint32_t committed)
         (void)wn_path_remove(s->files[f].path);
 }
 
+/*
+ * Several files cannot be overwritten in one step, and a crash on the way must not leave a model that is half the old
+ * and half the new one. So the old ones go first; by now all of the new are on the disk and wait for their names only.
+ */
+static bool make_way(struct wn_sink *s, struct wn_err *err)
+{
+    if (!s->o.overwrite)
+        return true;
+    if (s->index_path && !wn_outfile_sync(&s->index, err))
+        return false;
+    if (s->container == WN_CONTAINER_SAFETENSORS && !wn_safetensors_remove_index(s, err))
+        return false;
+    for (uint32_t f = 0; s->file_count > 1 && f < s->file_count; f++)
+        if (!wn_path_remove(s->files[f].path))
+            return wn_fail(err, WN_ERR_IO, "'%s' cannot be removed", s->files[f].path);
+    return true;
+}
+
 static bool commit_files(struct wn_sink *s, struct wn_err *err)
 {
+    if (!make_way(s, err))
+        return false;
     for (uint32_t f = 0; f < s->file_count; f++) {
         assert(s->files[f].out.at == s->files[f].bytes);
         if (!wn_outfile_commit(&s->files[f].out, err)) {
-            take_back(s, f);
+            /* a failed overwrite may stand under its name; what had stood there before has made way */
+            take_back(s, f + (s->o.overwrite && s->file_count > 1));
             return false;
         }
     }
     if (s->index_path && !wn_outfile_commit(&s->index, err)) {
         take_back(s, s->file_count);
+        if (s->o.overwrite)
+            (void)wn_path_remove(s->index_path);
         return false;
     }
-    return true;
+    return !s->o.overwrite || s->container != WN_CONTAINER_SAFETENSORS || wn_safetensors_remove_stale(s, err);
 }
 
 bool wn_sink_commit(struct wn_sink *s, struct wn_err *err)

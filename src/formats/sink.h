@@ -20,17 +20,27 @@
 struct wn_sink_options {
     bool overwrite;
     bool dry_run; /* nothing touches the disk; begin computes sizes; write and copy are refused */
+    /* What the pointers below lead to is borrowed until the sink is freed: headers are made when their files' turn comes. */
     /*
-     * GGUF: metadata of file 1, in this order; records borrowed until begin. split.* keys are the sink's own affair:
-     * those passed in are left where they stand when the output is split (with new values) and dropped when it is not.
+     * GGUF: metadata of file 1, in this order. split.* keys are the sink's own affair: those passed in are left where
+     * they stand when the output is split (with new values) and dropped when it is not.
      */
     const struct wn_gguf_kv *kv;
     size_t kv_count;
     uint32_t gguf_version;   /* 0: 3 */
     uint32_t gguf_alignment; /* 0: 32 */
+    /*
+     * GGUF: files 2 .. of a set with these records, versions and alignments: later_count of them, which must be all;
+     * split.* get new values where they stand. NULL: they have the three split keys and nothing else.
+     */
+    const struct wn_gguf_meta *later;
+    uint32_t later_count;
     /* Safetensors: "__metadata__" pairs or none. */
     const char *const *metadata; /* key, value, key, value ...; NULL-terminated; may be NULL */
     bool write_index; /* safetensors folder: model.safetensors.index.json (always when there are 2 files or more) */
+    /* Safetensors: file_name_count names, which must be one for each file; NULL: the usual ones, see below. */
+    const char *const *file_names;
+    uint32_t file_name_count;
 };
 
 struct wn_sink;
@@ -39,7 +49,8 @@ struct wn_sink;
  * out   GGUF: the file's path; when more than one file is declared, out must end in -00001-of-NNNNN.gguf, or is a
  *       prefix P (with or without ".gguf") and the files become P-00001-of-NNNNN.gguf.
  *       Safetensors: the folder, made if need be; files are model-%05d-of-%06d.safetensors (or model.safetensors for
- *       one file without index).
+ *       one file without index), unless they have names of their own. Other shards in it are refused where they would
+ *       be read as part of the model.
  */
 WN_CHECKED struct wn_sink *wn_sink_new(enum wn_container container, const char *out, const struct wn_sink_options *o,
                                        struct wn_err *err);
@@ -59,7 +70,11 @@ WN_CHECKED bool wn_sink_write(struct wn_sink *s, const void *bytes, size_t n, st
 /* The same from a range of a source's tensor, copied by the system where it can, holes kept. */
 WN_CHECKED bool wn_sink_copy(struct wn_sink *s, const struct wn_source *from, const struct wn_tensor *t, uint64_t at,
                              uint64_t n, struct wn_err *err);
-/* All tensors must be complete. Failing, it leaves nothing under a final name but files that were to be overwritten. */
+/*
+ * All tensors must be complete. Failing, it leaves nothing under a final name but files that were to be overwritten;
+ * these go, where there are several, when all of the new are on the disk, right before they get their names. An old
+ * index and old shards that are not overwritten by name go too.
+ */
 WN_CHECKED bool wn_sink_commit(struct wn_sink *s, struct wn_err *err);
 void wn_sink_free(struct wn_sink *s);
 

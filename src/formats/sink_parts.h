@@ -12,6 +12,7 @@ struct wn_sink_file {
     char *path; /* owned; the final name */
     struct wn_outfile out;
     size_t first, count;          /* tensors of this file in the list */
+    uint64_t alignment;           /* of each tensor's data, a power of two */
     uint64_t header_bytes, bytes; /* with its padding; all of the file */
 };
 
@@ -19,11 +20,14 @@ struct wn_sink_file {
 struct wn_sink_writer {
     /* Whether the container can hold this tensor. */
     bool (*check)(const struct wn_tensor *t, struct wn_err *err);
-    /* After the last declare: settles s->alignment and everything else that names and headers depend on. */
+    /* After the last declare: settles the files' alignments and everything else that names and headers depend on. */
     bool (*settle)(struct wn_sink *s, struct wn_err *err);
     /* Final path of a file. */
     char *(*path)(const struct wn_sink *s, uint32_t file, struct wn_err *err);
-    /* The whole header of a file, with padding up to its data. Depends on nothing but what was declared. */
+    /*
+     * The whole header of a file, with padding up to its data, appended to b. Depends on nothing but what was declared:
+     * it is asked for once for its size and once to be written.
+     */
     bool (*header)(const struct wn_sink *s, uint32_t file, struct wn_buf *b, struct wn_err *err);
 };
 
@@ -46,7 +50,6 @@ struct wn_sink {
     struct wn_buf names;
     struct wn_sink_file *files; /* [file_count], from begin on */
     uint32_t file_count, at_least;
-    uint64_t alignment; /* of each tensor's data, a power of two */
     uint64_t total_bytes;
 
     /* GGUF */
@@ -58,11 +61,15 @@ struct wn_sink {
     struct wn_outfile index;
     bool made_folder;
 
-    size_t current; /* tensor being written */
-    uint64_t given; /* bytes of it */
+    uint32_t opened; /* files that have been opened, of which all but the first and the last are closed again */
+    size_t current;  /* tensor being written */
+    uint64_t given;  /* bytes of it */
 };
 
 /* Safetensors only: the text of the index. */
 WN_CHECKED bool wn_safetensors_index(const struct wn_sink *s, struct wn_buf *b, struct wn_err *err);
+/* Safetensors that overwrite: an index of old shards goes before anything new appears, the old shards afterwards. */
+WN_CHECKED bool wn_safetensors_remove_index(const struct wn_sink *s, struct wn_err *err);
+WN_CHECKED bool wn_safetensors_remove_stale(const struct wn_sink *s, struct wn_err *err);
 
 #endif

@@ -35,6 +35,7 @@ bool wn_source_reserve_files(struct wn_source *s, size_t n, struct wn_err *err)
     for (size_t i = s->room; i < n; i++) {
         s->files[i] = (struct wn_source_file){0};
         s->held[i].header = NULL;
+        s->held[i].gguf = (struct wn_gguf_meta){0};
         atomic_init(&s->held[i].map, NULL);
     }
     s->room = n;
@@ -89,14 +90,7 @@ static bool file_is_gguf(const char *path, bool *gguf, struct wn_err *err)
 
 static bool set_folder(struct wn_source *s, bool is_folder, struct wn_err *err)
 {
-    const char *slash = strrchr(s->path, '/');
-
-    if (is_folder)
-        s->folder = wn_strdup(s->path, err);
-    else if (slash)
-        s->folder = wn_strndup(s->path, slash == s->path ? 1 : (size_t)(slash - s->path), err);
-    else
-        s->folder = wn_strdup(".", err);
+    s->folder = is_folder ? wn_strdup(s->path, err) : wn_path_parent(s->path, err);
     return s->folder != NULL;
 }
 
@@ -142,13 +136,14 @@ void wn_source_close(struct wn_source *s)
         return;
     for (size_t i = 0; i < s->file_count; i++)
         wn_file_close(&s->files[i].file);
-    for (size_t i = 0; i < s->room; i++)
+    for (size_t i = 0; i < s->room; i++) {
         free(s->held[i].header);
+        free(s->held[i].gguf.kv);
+    }
     free(s->files);
     free(s->held);
     wn_tensor_list_release(&s->tensors);
     wn_name_table_release(&s->names);
-    free(s->gguf.kv);
     free(s->metadata);
     free(s->path);
     free(s->folder);
@@ -202,7 +197,13 @@ const struct wn_tensor *wn_source_find(const struct wn_source *s, const char *na
 
 const struct wn_gguf_meta *wn_source_gguf(const struct wn_source *s)
 {
-    return s->container == WN_CONTAINER_GGUF ? &s->gguf : NULL;
+    return wn_source_gguf_of(s, 0);
+}
+
+const struct wn_gguf_meta *wn_source_gguf_of(const struct wn_source *s, size_t file)
+{
+    assert(file < s->file_count);
+    return s->container == WN_CONTAINER_GGUF ? &s->held[file].gguf : NULL;
 }
 
 const char *const *wn_source_metadata(const struct wn_source *s)
@@ -252,6 +253,14 @@ void wn_source_will_need(const struct wn_source *s, const struct wn_tensor *t)
 
     if (map_of(s, t->file, &ignored))
         wn_file_will_need(&s->files[t->file].file, t->at, t->bytes);
+}
+
+void wn_source_drop_pages(const struct wn_source *s)
+{
+    /* the map is only looked at behind the acquire: somebody may just be making it */
+    for (size_t i = 0; i < s->file_count; i++)
+        if (atomic_load_explicit(&s->held[i].map, memory_order_acquire))
+            wn_file_dont_need(&s->files[i].file, 0, s->files[i].file.bytes);
 }
 
 void wn_source_dont_need(const struct wn_source *s, const struct wn_tensor *t)

@@ -43,6 +43,13 @@ const struct wn_tensor *wn_source_find(const struct wn_source *s, const char *na
 
 /* GGUF metadata of the set (file 1's); NULL for safetensors. */
 const struct wn_gguf_meta *wn_source_gguf(const struct wn_source *s);
+/* The records of one file: in a set, files behind the first have at least some that number them. NULL for safetensors. */
+const struct wn_gguf_meta *wn_source_gguf_of(const struct wn_source *s, size_t file);
+/*
+ * True when file 1's records say all that the set's say: what later files have besides the keys that belong to a file
+ * (split.*, general.alignment) is there with the same bytes. If not, the key and file are named. True for safetensors.
+ */
+WN_CHECKED bool wn_source_gguf_is_whole(const struct wn_source *s, struct wn_err *err);
 /*
  * Safetensors: the "__metadata__" strings of the first file that has some, as key, value, key, value ..., NULL (the
  * form that wn_sink_options takes). NULL when there are none.
@@ -54,6 +61,11 @@ WN_CHECKED const uint8_t *wn_source_view(const struct wn_source *s, const struct
 /* Bytes at .. at + n - 1 of the tensor's data, by a positioned read. */
 WN_CHECKED bool wn_source_read(const struct wn_source *s, const struct wn_tensor *t, uint64_t at, void *dst, size_t n,
                                struct wn_err *err);
+/*
+ * Gives all mapped pages back to the system, those around what was touched too, which it maps along; they are read again
+ * when touched. Thread-safe.
+ */
+void wn_source_drop_pages(const struct wn_source *s);
 /* Hints for the pages of a tensor's range. */
 void wn_source_will_need(const struct wn_source *s, const struct wn_tensor *t);
 void wn_source_dont_need(const struct wn_source *s, const struct wn_tensor *t);

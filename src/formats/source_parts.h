@@ -16,6 +16,7 @@
 /* What belongs to a file and is nobody else's business. */
 struct wn_source_held {
     char *header;                 /* owned; the bytes that names and metadata are borrowed from */
+    struct wn_gguf_meta gguf;     /* its records, kv owned; all zero for other containers */
     _Atomic(const uint8_t *) map; /* files[i].file.map, once it is there */
 };
 
@@ -27,7 +28,6 @@ struct wn_source {
     size_t file_count, room;
     struct wn_tensor_list tensors;
     struct wn_name_table names;
-    struct wn_gguf_meta gguf;
     char **metadata; /* owned array of borrowed strings; NULL when there are none */
     pthread_mutex_t map_lock;
 };

@@ -30,6 +30,8 @@ struct prune {
     struct wn_source *source;
     struct wn_keep keep;
     struct wn_prune_kv kv;
+    struct wn_prune_later later; /* records, when the files are the source's */
+    const char **names;          /* owned array; of the source's shards, when the output has the same */
     struct wn_folder folder;
     uint32_t files;
     struct wn_sink *sink;
@@ -73,7 +75,7 @@ static uint64_t index_bytes(const struct prune *p)
 
     if (is_gguf(p))
         return 0;
-    path = wn_path_join(wn_source_folder(p->source), WN_INDEX_NAME, &err);
+    path = wn_path_join(wn_source_folder(p->source), WN_SAFETENSORS_INDEX, &err);
     if (path && wn_path_exists(path) && wn_file_open(&f, path, &err)) {
         bytes = f.bytes;
         wn_file_close(&f);
@@ -101,8 +103,12 @@ static struct wn_sink *begin_sink(const struct prune *p, bool dry_run, struct wn
         o.kv_count = p->kv.n;
         o.gguf_version = m->version;
         o.gguf_alignment = m->alignment;
+        o.later = p->later.meta;
+        o.later_count = p->later.n;
     } else {
         o.metadata = wn_source_metadata(p->source);
+        o.file_names = p->names;
+        o.file_name_count = p->files;
     }
     s = wn_sink_new(wn_source_container(p->source), p->o->out, &o, err);
     if (!s)
@@ -145,6 +151,16 @@ static bool check_fingerprint(const struct prune *p, struct wn_err *err)
         plan->model_fingerprint, p->o->source, own);
 }
 
+/* Files that stay as the source has them keep their names and records; others cannot have records of their own. */
+static bool keep_files(struct prune *p, struct wn_err *err)
+{
+    if (!is_gguf(p))
+        return p->o->layout != WN_LAYOUT_AS_SOURCE || wn_prune_names(p->source, &p->names, err);
+    if (p->o->layout == WN_LAYOUT_AS_SOURCE)
+        return wn_prune_later(p->source, &p->kv, &p->later, err);
+    return wn_source_gguf_is_whole(p->source, err);
+}
+
 static bool prepare(struct prune *p, struct wn_err *err)
 {
     const struct wn_prune_options *o = p->o;
@@ -161,7 +177,7 @@ static bool prepare(struct prune *p, struct wn_err *err)
         if (!wn_prune_kv(&p->keep, o->plan, &p->kv, err))
             return wn_fail_in(err, "'%s'", o->source);
     }
-    if (!wn_keep_lay_out(&p->keep, &cut, &p->files, err) ||
+    if (!wn_keep_lay_out(&p->keep, &cut, &p->files, err) || !keep_files(p, err) ||
         !wn_folder_init(&p->folder, &p->keep, o->plan, o->dry_run ? NULL : p->job, err))
         return false;
     for (size_t i = 0; i < p->keep.tensor_count; i++)
@@ -258,7 +274,7 @@ static void fill_result(const struct prune *p, const struct wn_sink *sink, struc
 static void take_back(const struct prune *p)
 {
     struct wn_err err;
-    char *index = is_gguf(p) || p->o->overwrite ? NULL : wn_path_join(p->o->out, WN_INDEX_NAME, &err);
+    char *index = is_gguf(p) || p->o->overwrite ? NULL : wn_path_join(p->o->out, WN_SAFETENSORS_INDEX, &err);
 
     for (uint32_t f = 0; !p->o->overwrite && f < wn_sink_file_count(p->sink); f++)
         (void)wn_path_remove(wn_sink_file_path(p->sink, f));
@@ -320,7 +336,9 @@ bool wn_prune(const struct wn_prune_options *o, const struct wn_job *job, struct
     ok = run(&p, r, err);
     r->seconds = wn_clock_seconds() - start;
     wn_folder_release(&p.folder);
+    wn_prune_later_release(&p.later);
     wn_prune_kv_release(&p.kv);
+    free(p.names);
     wn_keep_release(&p.keep);
     wn_source_close(p.source);
     return ok;

@@ -45,7 +45,7 @@ static bool take_name(struct wn_folder *f, const struct wn_keep *k, char *name, 
 {
     struct wn_file file;
 
-    if (is_model_file(k->source, name) || strcmp(name, WN_INDEX_NAME) == 0)
+    if (is_model_file(k->source, name) || strcmp(name, WN_SAFETENSORS_INDEX) == 0)
         return true;
     if (name[0] == '.' || wn_ends_with(name, ".part")) {
         say_left_behind(job, name, name[0] == '.' ? "it is hidden" : "it is an unfinished file");

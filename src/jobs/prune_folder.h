@@ -6,11 +6,10 @@
 #define WN_JOBS_PRUNE_FOLDER_H
 
 #include "base/bytes.h"
+#include "formats/safetensors_index.h"
 #include "jobs/keep.h"
 #include <winnow/prune.h>
 
-/* Which file holds which tensor; the sink writes a new one. */
-#define WN_INDEX_NAME "model.safetensors.index.json"
 
 struct wn_folder {
     char **copied; /* names, sorted; owned */

@@ -25,6 +25,19 @@ WN_CHECKED bool wn_prune_kv(const struct wn_keep *k, const struct wn_plan *plan,
 WN_CHECKED bool wn_prune_kv_agrees(const struct wn_keep *k, struct wn_err *err);
 void wn_prune_kv_release(struct wn_prune_kv *kv);
 
+/* Records of files 2 .. of a set that is laid out as its source. `meta` is owned, what it leads to is the source's or kv's. */
+struct wn_prune_later {
+    struct wn_gguf_meta *meta;
+    uint32_t n;
+};
+/* kv: what file 1 will have. None for other containers and single files. */
+WN_CHECKED bool wn_prune_later(const struct wn_source *s, const struct wn_prune_kv *kv, struct wn_prune_later *out,
+                               struct wn_err *err);
+void wn_prune_later_release(struct wn_prune_later *l);
+
+/* The names of the source's files without their folder, borrowed from it; free the array. */
+WN_CHECKED bool wn_prune_names(const struct wn_source *s, const char ***names, struct wn_err *err);
+
 /*
  * The text of config.json after the prune, appended to out: the count is replaced wherever it stands, in the wrapper as
  * in its text config; "expert_counts" (one number a layer, 0 for dense ones) is put behind it when layers differ. The

@@ -140,6 +140,18 @@ bool made_declare_all(struct wn_sink *s, const struct wn_source *from, struct wn
     return true;
 }
 
+/* Records of files 2 .. of a set; free the array. */
+static struct wn_gguf_meta *later_of(const struct wn_source *s, uint32_t *n)
+{
+    struct wn_gguf_meta *later = calloc(wn_source_file_count(s), sizeof *later);
+
+    *n = (uint32_t)wn_source_file_count(s) - 1;
+    assert_non_null(later);
+    for (uint32_t i = 0; i < *n; i++)
+        later[i] = *wn_source_gguf_of(s, i + 1);
+    return later;
+}
+
 /* In two pieces each, so that the account of a tensor in pieces is kept too. */
 bool made_copy_all(struct wn_sink *s, const struct wn_source *from, struct wn_err *err)
 {
@@ -157,6 +169,7 @@ bool made_identity(const char *from, const char *to, struct wn_err *err)
 {
     struct wn_source *source = wn_source_open(from, err);
     struct wn_sink_options o = {0};
+    struct wn_gguf_meta *later = NULL;
     const struct wn_gguf_meta *m;
     struct wn_sink *sink = NULL;
     bool ok = false;
@@ -169,6 +182,7 @@ bool made_identity(const char *from, const char *to, struct wn_err *err)
         o.kv_count = m->n;
         o.gguf_version = m->version;
         o.gguf_alignment = m->alignment;
+        o.later = later = later_of(source, &o.later_count);
     } else {
         o.metadata = wn_source_metadata(source);
     }
@@ -176,6 +190,7 @@ bool made_identity(const char *from, const char *to, struct wn_err *err)
     ok = sink && made_declare_all(sink, source, err) && wn_sink_begin(sink, err) && made_copy_all(sink, source, err) &&
          wn_sink_commit(sink, err);
     wn_sink_free(sink);
+    free(later);
     wn_source_close(source);
     return ok;
 }

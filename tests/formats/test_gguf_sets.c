@@ -10,26 +10,33 @@ struct set {
     uint64_t no[3], count[3], total;
     const char *tensor[3]; /* NULL: the file has none */
     bool absent[3];
+    const char *architecture[3]; /* NULL: the file does not say */
+    uint32_t alignment[3];       /* 0: the file does not say */
 };
 
-static const struct set good = {{0, 1, 2}, {3, 3, 3}, 2, {NULL, "in.second", "in.third"}, {false, false, false}};
+static const struct set good = {
+    {0, 1, 2}, {3, 3, 3}, 2, {NULL, "in.second", "in.third"}, {false, false, false}, {"kimi-k3", NULL, NULL},
+    {0, 0, 0}};
 
 static void make_one(const struct set *set, int i, const char *folder, const char *name)
 {
     const uint64_t ne[] = {4};
     struct wn_buf b = {0};
+    const uint32_t alignment = set->alignment[i] ? set->alignment[i] : 32;
 
-    made_gguf(&b, set->tensor[i] ? 1 : 0, i == 0 ? 4 : 3);
-    if (i == 0)
-        made_kv_string(&b, "general.architecture", "kimi-k3");
-    made_kv_number(&b, "split.no", WN_GGUF_U16, set->no[i]);
+    made_gguf(&b, set->tensor[i] ? 1 : 0, 3 + (set->architecture[i] != NULL) + (set->alignment[i] != 0));
+    made_kv_number(&b, "split.no", WN_GGUF_U32, set->no[i]);
+    if (set->architecture[i])
+        made_kv_string(&b, "general.architecture", set->architecture[i]);
     made_kv_number(&b, "split.count", WN_GGUF_U16, set->count[i]);
+    if (set->alignment[i])
+        made_kv_number(&b, "general.alignment", WN_GGUF_U32, set->alignment[i]);
     made_kv_number(&b, "split.tensors.count", WN_GGUF_I32, set->total);
     if (set->tensor[i])
         made_info(&b, set->tensor[i], 1, ne, 0, 0);
-    made_pad(&b, 32);
+    made_pad(&b, alignment);
     if (set->tensor[i])
-        made_zeros(&b, 32);
+        made_zeros(&b, alignment < 16 ? 16 : alignment);
     made_file(folder, name, &b);
 }
 
@@ -61,6 +68,63 @@ static void a_set_is_opened_by_its_first_file(void **state)
     assert_int_equal(wn_source_find(s, "in.third")->file, 2);
     assert_int_equal(wn_source_gguf(s)->n, 4);
     wn_source_close(s);
+}
+
+static void each_file_keeps_its_own_records_in_a_copy(void **state)
+{
+    struct set set = good;
+    const char *first, *folder = wn_test_folder();
+    struct wn_source *s;
+    struct wn_err err;
+    char from[4096], name[64];
+
+    (void)state;
+    set.architecture[1] = "kimi-k3";
+    set.architecture[2] = "another";
+    set.alignment[1] = 128;
+    set.alignment[2] = 8;
+    first = make_set(&set);
+    CHECK_OK(made_identity(first, wn_test_path(folder, "m"), &err), &err);
+    for (int i = 1; i <= 3; i++) {
+        snprintf(from, sizeof from, "%.*s-%05d-of-00003.gguf", (int)(strlen(first) - 20), first, i);
+        snprintf(name, sizeof name, "m-%05d-of-00003.gguf", i);
+        wn_test_same_file(from, wn_test_path(folder, name));
+    }
+    s = wn_source_open(first, &err);
+    CHECK_OK(s, &err);
+    assert_int_equal(wn_source_gguf_of(s, 1)->n, 5);
+    assert_int_equal(wn_source_gguf_of(s, 1)->alignment, 128);
+    wn_source_close(s);
+}
+
+static bool is_whole(const struct set *set, struct wn_err *err)
+{
+    struct wn_source *s = wn_source_open(make_set(set), err);
+    bool whole;
+
+    CHECK_OK(s, err);
+    whole = wn_source_gguf_is_whole(s, err);
+    wn_source_close(s);
+    return whole;
+}
+
+/* A joined file has room for the first file's records only. */
+static void what_the_first_file_does_not_say_is_named(void **state)
+{
+    struct set set = good;
+    struct wn_err err;
+
+    (void)state;
+    CHECK_OK(is_whole(&set, &err), &err);
+    set.architecture[2] = "kimi-k3";
+    set.alignment[2] = 64; /* about that file alone */
+    CHECK_OK(is_whole(&set, &err), &err);
+    set.architecture[2] = "kimi-k4";
+    CHECK_FAILS(is_whole(&set, &err), &err, "key 'general.architecture' of '");
+    assert_true(wn_test_contains(err.msg, "m-00003-of-00003.gguf"));
+    set.architecture[0] = NULL;
+    set.architecture[2] = "kimi-k3";
+    CHECK_FAILS(is_whole(&set, &err), &err, "is not in the set's first file with this value");
 }
 
 static void naming_a_later_file_says_which_to_name(void **state)
@@ -158,6 +222,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_set_is_opened_by_its_first_file),
+        cmocka_unit_test(each_file_keeps_its_own_records_in_a_copy),
+        cmocka_unit_test(what_the_first_file_does_not_say_is_named),
         cmocka_unit_test(naming_a_later_file_says_which_to_name),
         cmocka_unit_test(an_incoherent_set_is_refused_by_name),
         cmocka_unit_test(a_set_of_one_is_a_file),

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 static const struct wn_sink_options plain;
 
@@ -155,20 +156,26 @@ static void what_safetensors_cannot_hold_is_refused_when_declared(void **state)
     CHECK_OK(declares("x", WN_F8_E8M0, &err), &err);
 }
 
-static bool begins(const char *folder, uint32_t files, struct wn_err *err)
+static bool begins_with(const char *folder, uint32_t files, struct wn_sink_options o, struct wn_err *err)
 {
     const uint64_t shape[] = {1};
-    struct wn_sink *s = wn_sink_new(WN_CONTAINER_SAFETENSORS, folder, &plain, err);
+    struct wn_sink *s = wn_sink_new(WN_CONTAINER_SAFETENSORS, folder, &o, err);
     bool ok = wn_sink_declare(s, "x", WN_U8, 1, shape, files - 1, err) && wn_sink_begin(s, err);
 
     wn_sink_free(s);
     return ok;
 }
 
-/* A single file would be read together with what lies beside it, or hidden by an index of other files. */
-static void a_single_file_is_not_put_beside_another_model(void **state)
+static bool begins(const char *folder, uint32_t files, struct wn_err *err)
+{
+    return begins_with(folder, files, plain, err);
+}
+
+/* A single file would be read together with what lies beside it, shards with an index by loaders that do not look at it. */
+static void nothing_is_put_beside_another_model(void **state)
 {
     const char *folder = wn_test_folder();
+    struct wn_sink_options over = {.overwrite = true};
     struct wn_err err;
 
     (void)state;
@@ -177,8 +184,131 @@ static void a_single_file_is_not_put_beside_another_model(void **state)
     CHECK_OK(begins(folder, 1, &err), &err);
     made_safetensors(folder, "other.safetensors", "{}", 0);
     CHECK_FAILS(begins(folder, 1, &err), &err, "holds 'other.safetensors'");
-    CHECK_OK(begins(folder, 2, &err), &err);
+    CHECK_FAILS(begins(folder, 2, &err), &err, "holds 'other.safetensors'");
+    CHECK_FAILS(begins_with(folder, 1, over, &err), &err, "holds 'other.safetensors'");
+    CHECK_OK(begins_with(folder, 2, over, &err), &err); /* the index hides it, and its name is none that is globbed */
     assert_int_equal(made_count_names(folder), 2);
+}
+
+/* A tensor of one byte in each of so many files; what is in the folder goes. */
+static bool replace(const char *folder, uint32_t files, struct wn_sink_options o, struct wn_err *err)
+{
+    const uint64_t shape[] = {1};
+    struct wn_sink *s;
+    bool ok = true;
+
+    o.overwrite = true;
+    s = wn_sink_new(WN_CONTAINER_SAFETENSORS, folder, &o, err);
+    for (uint32_t f = 0; ok && f < files; f++) {
+        char name[16];
+
+        snprintf(name, sizeof name, "t%u", f);
+        ok = wn_sink_declare(s, name, WN_U8, 1, shape, f, err);
+    }
+    ok = ok && wn_sink_begin(s, err);
+    for (uint32_t f = 0; ok && f < files; f++)
+        ok = wn_sink_write(s, "x", 1, err);
+    ok = ok && wn_sink_commit(s, err);
+    wn_sink_free(s);
+    return ok;
+}
+
+static void old_shards_of_another_number_go_when_they_are_replaced(void **state)
+{
+    static const struct {
+        uint32_t files;
+        size_t names; /* with the index */
+    } steps[] = {{3, 4}, {2, 3}, {5, 6}, {1, 1}, {2, 3}};
+    const char *folder = wn_test_folder();
+    struct wn_err err;
+
+    (void)state;
+    made_safetensors(folder, "config.json", "{}", 0);
+    made_safetensors(folder, "model-00001-of-00002.safetensors", "{}", 0); /* of another writer */
+    made_safetensors(folder, "model-x-of-2.safetensors.bak", "{}", 0);
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        struct wn_source *s;
+
+        CHECK_OK(replace(folder, steps[i].files, plain, &err), &err);
+        assert_int_equal(made_count_names(folder), steps[i].names + 2);
+        s = wn_source_open(folder, &err);
+        CHECK_OK(s, &err);
+        assert_int_equal(wn_source_tensor_count(s), steps[i].files);
+        wn_source_close(s);
+    }
+}
+
+/* Whatever write fails, a folder never holds an index and shards of two models, and the index never before its shards. */
+static void a_failure_while_replacing_leaves_no_mixture(void **state)
+{
+    const struct wn_sink_options named = {.metadata = (const char *const[]){"new", "yes", NULL}};
+    bool ok = false;
+
+    (void)state;
+    for (long n = 0; !ok && n < 100; n++) {
+        const char *folder = wn_test_folder();
+        struct wn_err err;
+        struct wn_source *s;
+
+        CHECK_OK(replace(folder, 3, plain, &err), &err);
+        wn_file_fail_writes_after(n);
+        ok = replace(folder, 3, named, &err);
+        wn_file_fail_writes_after(-1);
+        s = wn_source_open(folder, &err);
+        if (!s) {
+            assert_false(wn_path_exists(wn_test_path(folder, "model.safetensors.index.json")));
+            continue;
+        }
+        /* whole: all the old ones or all the new ones */
+        assert_int_equal(wn_source_file_count(s), 3);
+        for (size_t f = 1; f < 3; f++)
+            assert_int_equal(wn_source_file_at(s, f)->file.bytes, wn_source_file_at(s, 0)->file.bytes);
+        assert_int_equal(wn_source_metadata(s) != NULL, ok);
+        wn_source_close(s);
+    }
+    assert_true(ok);
+}
+
+static void shards_may_have_names_of_their_own(void **state)
+{
+    static const char *const names[] = {"a-1.safetensors", "b-2.safetensors"};
+    struct wn_sink_options o = {.file_names = names, .file_name_count = 2};
+    const char *folder = wn_test_folder();
+    struct wn_source *s;
+    struct wn_err err;
+
+    (void)state;
+    CHECK_OK(replace(folder, 2, o, &err), &err);
+    assert_int_equal(made_count_names(folder), 3);
+    assert_true(wn_path_exists(wn_test_path(folder, "b-2.safetensors")));
+    s = wn_source_open(folder, &err);
+    CHECK_OK(s, &err);
+    wn_source_close(s);
+    CHECK_FAILS(replace(folder, 3, o, &err), &err, "names for 2 files, there are 3");
+    o.file_name_count = 1;
+    folder = wn_test_folder();
+    CHECK_OK(replace(folder, 1, o, &err), &err);
+    assert_int_equal(made_count_names(folder), 1);
+    assert_true(wn_path_exists(wn_test_path(folder, "a-1.safetensors")));
+}
+
+/* macOS lets a process have 256 files open unless told otherwise, and K3 has 96 on either side. */
+static void few_files_are_open_however_many_are_written(void **state)
+{
+    const char *folder = wn_test_folder();
+    struct rlimit before, few;
+    struct wn_err err;
+    bool ok;
+
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = before;
+    few.rlim_cur = 24;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    ok = replace(folder, 100, plain, &err);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    CHECK_OK(ok, &err);
+    assert_int_equal(made_count_names(folder), 101);
 }
 
 static void a_folder_made_for_nothing_goes_away(void **state)
@@ -199,7 +329,11 @@ int main(void)
         cmocka_unit_test(headers_are_compact_json_in_the_order_declared),
         cmocka_unit_test(any_name_comes_back),
         cmocka_unit_test(what_safetensors_cannot_hold_is_refused_when_declared),
-        cmocka_unit_test(a_single_file_is_not_put_beside_another_model),
+        cmocka_unit_test(nothing_is_put_beside_another_model),
+        cmocka_unit_test(old_shards_of_another_number_go_when_they_are_replaced),
+        cmocka_unit_test(a_failure_while_replacing_leaves_no_mixture),
+        cmocka_unit_test(shards_may_have_names_of_their_own),
+        cmocka_unit_test(few_files_are_open_however_many_are_written),
         cmocka_unit_test(a_folder_made_for_nothing_goes_away),
     };
 

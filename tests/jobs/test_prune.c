@@ -446,11 +446,14 @@ static void nothing_is_written_over(void **state)
     o.source = wn_test_need_data(TINY_A_HF);
     o.out = hf;
     CHECK_OK(wn_prune(&o, NULL, &r, &err), &err);
-    o.layout = WN_LAYOUT_JOINED;
-    CHECK_FAILS(wn_prune(&o, NULL, &r, &err), &err, "would be read as part of the model");
-    o.layout = WN_LAYOUT_AS_SOURCE;
     o.overwrite = false;
     CHECK_FAILS(wn_prune(&o, NULL, &r, &err), &err, "not empty");
+    o.overwrite = true;
+    o.layout = WN_LAYOUT_JOINED;
+    CHECK_OK(wn_prune(&o, NULL, &r, &err), &err); /* the old shards and their index go */
+    assert_true(wn_path_exists(wn_test_path(hf, "model.safetensors")));
+    assert_false(wn_path_exists(wn_test_path(hf, "model.safetensors.index.json")));
+    assert_false(wn_path_exists(wn_test_path(hf, "model-00001-of-000004.safetensors")));
 }
 
 static bool stop_at_once(void *arg, const struct wn_progress *p)
