@@ -72,8 +72,7 @@ static bool check_bits(const struct wn_plan_layer *l, const json_t *entry, struc
         return true;
     if (!json_is_object(bits))
         return wn_fail(err, WN_ERR_FORMAT, "layer %" PRIu32 ": 'bits' is not an object", l->layer);
-    json_object_foreach(bits, key, v)
-    {
+    json_object_foreach(bits, key, v) {
         const char *wanted = json_is_string(v) ? json_string_value(v) : "(no text)";
 
         if (strcmp(wanted, "mxfp4") != 0)
@@ -133,8 +132,7 @@ static bool parse_layers(struct wn_plan *p, json_t *layers, uint8_t *seen, struc
     const char *key;
     json_t *entry;
 
-    json_object_foreach(layers, key, entry)
-    {
+    json_object_foreach(layers, key, entry) {
         struct wn_plan_layer *l = &p->layers[p->layer_count];
 
         if (!parse_layer_number(key, &l->layer))

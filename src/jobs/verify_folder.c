@@ -21,8 +21,7 @@ static bool compare_json(json_t *want, json_t *have, const char *path, struct wn
 
     if (!json_is_object(want) || !json_is_object(have))
         return json_equal(want, have) || wn_fail(err, WN_ERR_DIFFERENT, "config: '%s' has another value", path);
-    json_object_foreach(want, key, value)
-    {
+    json_object_foreach(want, key, value) {
         json_t *other = json_object_get(have, key);
         char *below = wn_asprintf(err, "%s%s%s", path, *path ? "." : "", key);
 
@@ -32,8 +31,7 @@ static bool compare_json(json_t *want, json_t *have, const char *path, struct wn
         if (!ok)
             return false;
     }
-    json_object_foreach(have, key, value)
-    {
+    json_object_foreach(have, key, value) {
         if (!json_object_get(want, key))
             return wn_fail(err, WN_ERR_DIFFERENT, "config: '%s%s%s' should not be there", path, *path ? "." : "", key);
     }

@@ -116,8 +116,7 @@ static bool check_text_keys(const json_t *text, struct wn_err *err)
     const char *key;
     json_t *v;
 
-    json_object_foreach((json_t *)text, key, v)
-    {
+    json_object_foreach((json_t *)text, key, v) {
         if (is_field(key, text_fields, N_TEXT) || is_handled(key) || wn_json_is_demanded(key) ||
             wn_json_is_harmless(key))
             continue;
@@ -131,8 +130,7 @@ static bool check_linear_keys(const json_t *linear, struct wn_err *err)
     const char *key;
     json_t *v;
 
-    json_object_foreach((json_t *)linear, key, v)
-    {
+    json_object_foreach((json_t *)linear, key, v) {
         if (!is_field(key, linear_fields, N_LINEAR) && strcmp(key, "kda_layers") != 0 &&
             strcmp(key, "full_attn_layers") != 0)
             return wn_fail(err, WN_ERR_FORMAT,
@@ -285,8 +283,7 @@ static bool check_wrapper(const json_t *root, const json_t *text, struct wn_err 
     const char *key;
     json_t *v;
 
-    json_object_foreach((json_t *)root, key, v)
-    {
+    json_object_foreach((json_t *)root, key, v) {
         const json_t *inner = wn_json_get(text, key);
 
         if ((!is_field(key, text_fields, N_TEXT) && !wn_json_is_demanded(key)) || json_is_null(v) || !inner)

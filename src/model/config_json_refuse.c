@@ -147,8 +147,7 @@ bool wn_json_check_quantization(const json_t *o, struct wn_err *err)
         !expect(q, "quantization_config", "format", "\"mxfp4-pack-quantized\"", err))
         return false;
     groups = json_object_get(q, "config_groups");
-    json_object_foreach(groups, key, group)
-    {
+    json_object_foreach(groups, key, group) {
         const json_t *w = wn_json_get(group, "weights");
         char where[64];
 

@@ -145,8 +145,9 @@ static bool specials_read(struct draft *d, json_t *config, struct wn_err *err)
 
     if (!json_is_object(names))
         return wn_fail(err, WN_ERR_FORMAT, "no object 'added_tokens_decoder'");
-    json_object_foreach(names, key,
-                        entry) if (!special_read(d, key, entry, err)) return wn_fail_in(err, "added_tokens_decoder");
+    json_object_foreach(names, key, entry)
+        if (!special_read(d, key, entry, err))
+            return wn_fail_in(err, "added_tokens_decoder");
     return true;
 }
 

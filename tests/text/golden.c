@@ -81,9 +81,10 @@ static void check_some(const json_t *c, const char *key, const uint32_t *ids)
     size_t i;
     json_t *id;
 
-    json_array_foreach((json_t *)want, i, id) if ((json_int_t)ids[i] != json_integer_value(id))
-        fail_msg("%s: '%s' id %zu is %" PRIu32 ", not %" JSON_INTEGER_FORMAT, golden_name(c), key, i, ids[i],
-                 json_integer_value(id));
+    json_array_foreach((json_t *)want, i, id)
+        if ((json_int_t)ids[i] != json_integer_value(id))
+            fail_msg("%s: '%s' id %zu is %" PRIu32 ", not %" JSON_INTEGER_FORMAT, golden_name(c), key, i, ids[i],
+                     json_integer_value(id));
 }
 
 static void check_digest(const json_t *c, const uint32_t *ids, size_t n)

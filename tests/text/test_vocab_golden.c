@@ -35,7 +35,9 @@ static json_t *segments_of(json_t *renders, const char *name)
     size_t i;
     json_t *r;
 
-    json_array_foreach(renders, i, r) if (strcmp(golden_name(r), name) == 0) return json_object_get(r, "segments");
+    json_array_foreach(renders, i, r)
+        if (strcmp(golden_name(r), name) == 0)
+            return json_object_get(r, "segments");
     fail_msg("no rendered chat '%s'", name);
     return NULL;
 }
@@ -48,8 +50,7 @@ static void check_chat(const struct wn_vocab *v, const json_t *want, json_t *seg
     size_t n = 0, i;
     json_t *s;
 
-    json_array_foreach(segments, i, s)
-    {
+    json_array_foreach(segments, i, s) {
         const json_t *text = json_array_get(s, 0);
         uint32_t *ids;
         size_t count;
@@ -112,8 +113,7 @@ static void known_check(const struct wn_vocab *v, json_t *cases)
     size_t i;
     json_t *c;
 
-    json_array_foreach(cases, i, c)
-    {
+    json_array_foreach(cases, i, c) {
         struct wn_err err;
         size_t n, count;
         char *text = golden_input(c, &n);
