@@ -203,6 +203,28 @@ static void tiles_give_the_bits_of_one_dot_at_a_time_however_they_are_cut(void *
                 tile_once(rows, tokens, n, 32 * (1 + wn_rng_below(&rng, 5)), (enum mood)((n + tokens) % MOODS));
 }
 
+/* Products that underflow to -0 leave every lane at -0; a tail that adds 0 * 0 to the lanes behind it makes them +0. */
+static void a_tail_leaves_the_lanes_it_does_not_reach_at_minus_zero(void **state)
+{
+    float w[100], x[100], lanes[32], y;
+
+    (void)state;
+    for (size_t i = 0; i < 100; i++) {
+        w[i] = -1e-30f;
+        x[i] = 1e-30f;
+    }
+    for (size_t v = 0; v <= variant_count; v++)
+        for (size_t n = 0; n <= 100; n++) {
+            const struct wn_kernels *k = v < variant_count ? &variants[v] : &scalar;
+            struct wn_tile tile = {w, x, &y, lanes, 1, 1, n, n, n, 1, true, true};
+            float want = n < 32 ? 0.0f : -0.0f, dot = k->dot_f32(w, x, n);
+
+            k->mul_tile(&tile);
+            check_same("mul_tile", k->name, n, &want, &y, 1);
+            check_same("dot_f32", k->name, n, &want, &dot, 1);
+        }
+}
+
 static void kda_once(size_t k_dim, size_t v_dim, enum mood mood)
 {
     size_t s_bytes = k_dim * v_dim * sizeof(float);
@@ -328,6 +350,7 @@ int main(void)
         cmocka_unit_test(every_variant_gives_scalars_bits_at_every_length),
         cmocka_unit_test(every_mxfp4_scale_and_code_gives_scalars_bits),
         cmocka_unit_test(tiles_give_the_bits_of_one_dot_at_a_time_however_they_are_cut),
+        cmocka_unit_test(a_tail_leaves_the_lanes_it_does_not_reach_at_minus_zero),
         cmocka_unit_test(a_kda_step_gives_scalars_bits),
         cmocka_unit_test(a_convolution_step_gives_scalars_bits_and_moves_the_tail),
         cmocka_unit_test(the_largest_passes_over_nans_and_of_nothing_is_minus_infinity),

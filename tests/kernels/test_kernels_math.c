@@ -124,8 +124,8 @@ static void sigmoid_silu_and_situ_are_right_to_a_few_units_in_the_last_place(voi
 {
     (void)state;
     assert_true(units_off_most(sigmoid_by_table, sigmoid_double, 9973, -87, 200) < 2.5);
-    assert_true(units_off_most(silu_by_table, silu_double, 9973, -87, 200) < 3);
-    assert_true(units_off_most(situ_beta_4, situ_double, 9973, -87, 200) < 5);
+    assert_true(units_off_most(silu_by_table, silu_double, 9973, -87, 200) < 3.5);
+    assert_true(units_off_most(situ_beta_4, situ_double, 9973, -87, 200) < 6);
 }
 
 /* A poorer polynomial is noticed: exp with its last coefficient left out is off by tens of units. */
