@@ -10,7 +10,6 @@
 #include "jobs/keep.h"
 #include <winnow/prune.h>
 
-
 struct wn_folder {
     char **copied; /* names, sorted; owned */
     size_t n;
