@@ -33,14 +33,23 @@ static json_t *json_need(const struct wn_calibrate_need *n)
                      "peak_bytes", (json_int_t)n->peak, "chunk_tokens", (json_int_t)n->chunk);
 }
 
-static void tell_need(const struct wn_calibrate_need *n)
+/* wn_calibrate_need_fn */
+static bool tell_need(void *arg, const struct wn_calibrate_need *n)
 {
     char peak[32], disk[32], layer[32];
 
+    (void)arg;
     talk("%" PRIu64 " tokens in %" PRIu64 " sequences of %" PRIu64 " sources; memory %s at most (largest layer %s), "
          "%s of activations on disk",
          n->tokens, n->sequences, n->sources, text_size(n->peak, peak, sizeof peak),
          text_size(n->layer, layer, sizeof layer), text_size(n->activations, disk, sizeof disk));
+    return !interrupted();
+}
+
+static bool dry_run(const struct wn_model *m, const struct wn_pool *pool, const struct wn_calibrate_options *c,
+                    struct wn_calibrate_need *need, struct wn_err *err)
+{
+    return wn_calibrate_plan(m, wn_pool_threads(pool), c, need, err) && (tell_need(NULL, need), true);
 }
 
 static int calibrate(const struct wn_model *m, const struct wn_calibrate_options *c, struct wn_err *err)
@@ -52,12 +61,7 @@ static int calibrate(const struct wn_model *m, const struct wn_calibrate_options
 
     if (!pool)
         return talk_failed(err);
-    if (!wn_calibrate_plan(m, wn_pool_threads(pool), c, &r.need, err)) {
-        wn_pool_free(pool);
-        return talk_failed(err);
-    }
-    tell_need(&r.need);
-    ok = o.dry_run || wn_calibrate(m, pool, c, &job, &r, err);
+    ok = o.dry_run ? dry_run(m, pool, c, &r.need, err) : wn_calibrate(m, pool, c, &job, &r, err);
     wn_pool_free(pool);
     talk_end_line();
     if (!ok)
@@ -100,6 +104,7 @@ static int run(const struct command *self, int argc, const char **argv)
     c.max_tokens = (uint64_t)o.max_tokens;
     c.work = o.work;
     c.fresh = o.fresh;
+    c.told = tell_need;
     m = wn_model_open(model_path(args[0]), &err);
     if (!m)
         return talk_failed(&err);

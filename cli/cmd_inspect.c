@@ -198,8 +198,10 @@ static int run(const struct command *self, int argc, const char **argv)
 {
     const char **args, *path;
     struct wn_inspection in;
+    struct wn_model *m;
     struct wn_err err;
     int n, code;
+    bool ok;
 
     if (!opt_parse(self, table, argc, argv, 0, 1, &args, &n, &code))
         return code;
@@ -208,10 +210,13 @@ static int run(const struct command *self, int argc, const char **argv)
     if (!get_bandwidth(self, &code))
         return code;
     path = model_path(args[0]);
-    if (!wn_inspect(path, &in, &err))
+    m = wn_model_open(path, &err);
+    if (m)
+        tell_warning(m);
+    ok = m ? wn_model_inspect(m, &in, &err) : wn_inspect(path, &in, &err); /* one that winnow does not compute */
+    wn_model_close(m);
+    if (!ok)
         return talk_failed(&err);
-    if (in.known)
-        tell_warning_of(path);
     if (common.json) {
         code = print_json(to_json(path, &in));
     } else {

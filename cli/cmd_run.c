@@ -1,14 +1,11 @@
 /*
  * winnow run: generation. Text streams to stdout as it comes; the ledger goes to stderr.
  */
-#include "cli.h"
+#include "ledger.h"
 #include "text_arg.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <winnow/session.h>
+#include <winnow/machine.h>
 
 static struct {
     char *prompt;
@@ -33,21 +30,13 @@ static const struct poptOption table[] = {
 struct generation {
     const struct wn_model *model;
     const struct wn_vocab *vocab;
+    struct wn_inspection in;
     uint32_t *prompt;
-    size_t prompt_count;
     uint32_t *ids; /* generated, [o.tokens] */
-    size_t count;
-    bool ended; /* by the end-of-message token */
-    double prompt_seconds, seconds;
+    struct ledger ledger;
+    struct wn_job job;
     struct wn_utf8_stream utf8;
 };
-
-static double now(void)
-{
-    struct timespec t;
-
-    return clock_gettime(CLOCK_MONOTONIC, &t) == 0 ? (double)t.tv_sec + 1e-9 * (double)t.tv_nsec : 0;
-}
 
 /* The text of one token to stdout; a character that is not complete yet waits for its rest. */
 static bool print_token(struct generation *g, uint32_t id, struct wn_err *err)
@@ -75,89 +64,119 @@ static bool print_held(struct generation *g)
     return fwrite(out, 1, m, stdout) == m;
 }
 
+static bool tell_prompt(const struct generation *g, uint64_t done)
+{
+    struct wn_progress p = {
+        .phase = "reading the prompt", .done = done, .total = g->ledger.prompt_tokens, .unit = "tokens"};
+
+    return g->job.progress(g->job.arg, &p);
+}
+
+/* wn_watch_fn, while the prompt is read: so that Ctrl-C need not wait for the end of it. */
+static bool on_prompt_layer(void *arg, uint64_t position, uint32_t layer)
+{
+    (void)layer;
+    return tell_prompt(arg, position);
+}
+
+/* And while a token is computed. */
+static bool on_layer(void *arg, uint64_t position, uint32_t layer)
+{
+    (void)arg;
+    (void)position;
+    (void)layer;
+    return !interrupted();
+}
+
+static bool read_prompt(struct generation *g, struct wn_session *s, struct wn_err *err)
+{
+    bool ok;
+
+    meter_start(&g->ledger.prompt);
+    wn_session_watch(s, on_prompt_layer, g);
+    ok = wn_session_feed(s, g->prompt, g->ledger.prompt_tokens, NULL, NULL, err);
+    meter_stop(&g->ledger.prompt);
+    (void)tell_prompt(g, g->ledger.prompt_tokens);
+    return ok;
+}
+
 static bool generate(struct generation *g, struct wn_session *s, struct wn_sampler *sampler, struct wn_err *err)
 {
     int64_t eos = wn_model_config(g->model)->eos_id;
-    double start = now();
+    size_t *count = &g->ledger.tokens;
 
-    if (!wn_session_feed(s, g->prompt, g->prompt_count, NULL, NULL, err))
-        return false;
-    g->prompt_seconds = now() - start;
-    start = now();
-    while (g->count < (size_t)o.tokens && !interrupted()) {
+    wn_session_watch(s, on_layer, NULL);
+    while (*count < (size_t)o.tokens && !interrupted()) {
         uint32_t id;
 
         if (!wn_sampler_next(sampler, wn_session_logits(s), &id, err))
             return false;
         if ((int64_t)id == eos && !o.ignore_eos) {
-            g->ended = true;
+            g->ledger.ended = true;
             break;
         }
-        g->ids[g->count++] = id;
+        g->ids[(*count)++] = id;
         if (!common.json && !print_token(g, id, err))
             return false;
-        if (g->count < (size_t)o.tokens && !wn_session_feed(s, &id, 1, NULL, NULL, err))
-            return false;
+        /* stopped in a layer: what was generated until then is the result */
+        if (*count < (size_t)o.tokens && !wn_session_feed(s, &id, 1, NULL, NULL, err))
+            return interrupted();
     }
-    g->seconds = now() - start;
     return true;
 }
 
-/* What it takes, before anything of it is taken: pages of the files that stay in memory, and what the session owns. */
-static void tell_memory(const struct wn_inspection *in, const struct wn_config *c, const struct wn_session_options *so,
-                        const struct wn_pool *pool)
+static bool compute(struct generation *g, struct wn_session *s, struct wn_sampler *sampler, struct wn_err *err)
 {
-    char weights[32], session[32], state[32], cache[32], scratch[32];
-    struct wn_session_memory n;
+    bool ok = read_prompt(g, s, err);
 
-    wn_session_need(c, so, wn_pool_threads(pool), &n);
-    talk("memory: %s of weights, mapped; %s of the session's own (state %s, cache of %" PRIu32
-         " tokens %s, scratch %s)",
-         text_size(in->tensor_bytes - in->class_bytes[WN_CLASS_VISION], weights, sizeof weights),
-         text_size(n.state + n.cache + n.scratch, session, sizeof session), text_size(n.state, state, sizeof state),
-         so->context, text_size(n.cache, cache, sizeof cache), text_size(n.scratch, scratch, sizeof scratch));
+    if (!ok)
+        return false;
+    meter_start(&g->ledger.generation);
+    ok = generate(g, s, sampler, err);
+    meter_stop(&g->ledger.generation);
+    g->ledger.peak = wn_peak_memory();
+    return ok;
 }
 
-static int report(struct generation *g, uint64_t token_bytes, struct wn_err *err)
+static int report_json(const struct generation *g, struct wn_err *err)
 {
-    double in = g->prompt_seconds > 0 ? (double)g->prompt_count / g->prompt_seconds : 0;
-    double out = g->seconds > 0 ? (double)g->count / g->seconds : 0;
-    char size[32];
+    size_t n, m = 0;
+    char *text = wn_vocab_decode(g->vocab, g->ids, g->ledger.tokens, &n, err),
+         *clean = text ? malloc(3 * (n + 8)) : NULL;
+    const char *finish = g->ledger.ended ? "eos" : interrupted() ? "interrupted" : "length";
+    struct wn_utf8_stream u = {0};
+    json_t *ids = json_array(), *j;
+
+    if (!clean) {
+        if (text)
+            wn_fail(err, WN_ERR_NOMEM, "out of memory: a text of %zu bytes", n);
+        free(text);
+        json_decref(ids);
+        return talk_failed(err);
+    }
+    m = wn_utf8_stream(&u, text, n, clean);
+    m += wn_utf8_stream(&u, "", 0, clean + m);
+    for (size_t i = 0; i < g->ledger.tokens; i++)
+        json_array_append_new(ids, json_integer(g->ids[i]));
+    j = json_pack("{so so ss}", "text", json_stringn(clean, m), "ids", ids, "finish", finish);
+    free(clean);
+    free(text);
+    json_ledger(j, &g->ledger, &g->in);
+    return print_json(j);
+}
+
+static int report(struct generation *g, struct wn_err *err)
+{
     int code;
 
     if (common.json) {
-        json_t *ids = json_array();
-        size_t n;
-        char *text = wn_vocab_decode(g->vocab, g->ids, g->count, &n, err), *clean;
-        struct wn_utf8_stream u = {0};
-        size_t m = 0;
-
-        if (!text || !(clean = malloc(3 * (n + 8)))) {
-            free(text);
-            json_decref(ids);
-            return talk_failed(err);
-        }
-        m = wn_utf8_stream(&u, text, n, clean);
-        m += wn_utf8_stream(&u, "", 0, clean + m);
-        for (size_t i = 0; i < g->count; i++)
-            json_array_append_new(ids, json_integer(g->ids[i]));
-        code = print_json(json_pack("{so so ss sI sI sf sf sI}", "text", json_stringn(clean, m), "ids", ids, "finish",
-                                    g->ended        ? "eos"
-                                    : interrupted() ? "interrupted"
-                                                    : "length",
-                                    "prompt_tokens", (json_int_t)g->prompt_count, "tokens", (json_int_t)g->count,
-                                    "prompt_tokens_per_second", in, "tokens_per_second", out, "token_bytes",
-                                    (json_int_t)token_bytes));
-        free(clean);
-        free(text);
+        code = report_json(g, err);
     } else {
         if (!print_held(g))
             return EXIT_FAILED;
         putchar('\n');
         code = finish_output();
-        talk("%zu prompt tokens at %.1f/s, %zu generated at %.1f/s; %s read per token, %.2f GB/s%s", g->prompt_count,
-             in, g->count, out, text_size(token_bytes, size, sizeof size), out * (double)token_bytes * 1e-9,
-             g->ended ? "; ended by the model" : "");
+        tell_ledger(&g->ledger, &g->in);
     }
     return interrupted() ? EXIT_INTERRUPTED : code;
 }
@@ -171,51 +190,61 @@ static bool prepare(struct generation *g, struct wn_session_options *s, struct w
     if (!text)
         return false;
     g->vocab = wn_model_vocab(g->model, err);
-    ok = g->vocab && wn_vocab_encode(g->vocab, text, n, o.special, &g->prompt, &g->prompt_count, err);
+    ok = g->vocab && wn_vocab_encode(g->vocab, text, n, o.special, &g->prompt, &g->ledger.prompt_tokens, err);
     free(text);
     if (!ok)
         return false;
     tell_warning(g->model);
-    if (g->prompt_count == 0)
+    if (g->ledger.prompt_tokens == 0)
         return wn_fail(err, WN_ERR_ARG, "the prompt is empty: there is nothing to go on from");
-    need = g->prompt_count + (size_t)o.tokens;
+    need = g->ledger.prompt_tokens + (size_t)o.tokens;
     if (need > UINT32_MAX)
         return wn_fail(err, WN_ERR_ARG, "%zu tokens are more than a session can hold", need);
     s->context = o.context ? (uint32_t)o.context : (uint32_t)need;
     if (s->context < need)
         return wn_fail(err, WN_ERR_ARG, "--ctx %u is less than the prompt's %zu tokens and the answer's %d", s->context,
-                       g->prompt_count, o.tokens);
+                       g->ledger.prompt_tokens, o.tokens);
     if (!context_fits(g->model, s->context, err))
         return false;
     g->ids = calloc((size_t)o.tokens + 1, sizeof *g->ids);
     return g->ids || wn_fail(err, WN_ERR_NOMEM, "out of memory: %d tokens", o.tokens);
 }
 
-static int run_model(const char *path, struct wn_err *err)
+/* The session, from an open model: what it takes is told when it is known to the byte and nothing large is taken yet. */
+static bool run_session(struct generation *g, const struct wn_session_options *so, struct wn_pool *pool,
+                        struct wn_err *err)
 {
     struct wn_sampling sampling = {o.temperature, (uint32_t)o.top_k, o.top_p, o.min_p, (uint64_t)o.seed};
-    struct generation g = {.model = wn_model_open(path, err)};
-    struct wn_session_options so = {0};
-    struct wn_inspection in = {0};
-    struct wn_weights *w = NULL;
-    struct wn_pool *pool = NULL;
+    const struct wn_config *c = wn_model_config(g->model);
+    uint64_t held = wn_resident_memory();
+    struct wn_weights *w = wn_weights_load(g->model, err);
     struct wn_session *s = NULL;
     struct wn_sampler *sampler = NULL;
-    bool ok = g.model && prepare(&g, &so, err) && wn_inspect(path, &in, err) && (pool = make_pool(err));
-    int code;
+    bool ok;
 
-    if (ok)
-        tell_memory(&in, wn_model_config(g.model), &so, pool);
-    ok = ok && (w = wn_weights_load(g.model, err)) && (s = wn_session_new(g.model, w, pool, &so, err)) &&
-         (sampler = wn_sampler_new(&sampling, wn_model_config(g.model)->vocab_size, err)) &&
-         generate(&g, s, sampler, err);
-    code = ok ? report(&g, in.token_bytes, err) : talk_failed(err);
+    if (w)
+        g->ledger.told = tell_memory(&g->in, w, c, so, wn_pool_threads(pool), held);
+    ok = w && (s = wn_session_new(g->model, w, pool, so, err)) &&
+         (sampler = wn_sampler_new(&sampling, c->vocab_size, err)) && compute(g, s, sampler, err);
     wn_sampler_free(sampler);
     wn_session_free(s);
-    wn_pool_free(pool);
     wn_weights_free(w);
-    wn_inspection_release(&in);
-    wn_model_close((struct wn_model *)(uintptr_t)g.model);
+    return ok;
+}
+
+static int run_model(const char *path, struct wn_err *err)
+{
+    struct wn_model *m = wn_model_open(path, err);
+    struct generation g = {.model = m, .job = talk_job()};
+    struct wn_session_options so = {0};
+    struct wn_pool *pool = NULL;
+    bool ok = m && prepare(&g, &so, err) && wn_model_inspect(m, &g.in, err) && (pool = make_pool(err)) &&
+              run_session(&g, &so, pool, err);
+    int code = ok ? report(&g, err) : talk_failed(err);
+
+    wn_pool_free(pool);
+    wn_inspection_release(&g.in);
+    wn_model_close(m);
     free(g.prompt);
     free(g.ids);
     return code;

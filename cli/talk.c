@@ -59,6 +59,7 @@ static struct {
     bool moving; /* a line without its end is on the terminal */
     char phase[128];
     double started, shown;
+    uint64_t first; /* done when the phase was first heard of: an earlier run's work took no time of this one */
 } line;
 
 static double now(void)
@@ -100,13 +101,14 @@ static void show(const struct wn_progress *p, double seconds)
 {
     char done[48], total[48], rest[32] = "";
     double share = p->total ? (double)p->done / (double)p->total : 0;
+    double here = (double)(p->done - line.first), left = (double)(p->total - p->done);
 
     quantity((double)p->done, p->unit, done, sizeof done);
     quantity((double)p->total, p->unit, total, sizeof total);
-    if (share > 0.01 && share < 1 && seconds > 2)
-        snprintf(rest, sizeof rest, ", %.0f s left", seconds / share - seconds);
-    fprintf(stderr, "%s%s: %3.0f %% (%s of %s%s)%s", line.moving ? "\r\033[K" : "", p->phase, 100 * share, done, total,
-            rest, isatty(STDERR_FILENO) ? "" : "\n");
+    if (here > 0.01 * left && left > 0 && seconds > 2)
+        snprintf(rest, sizeof rest, ", %.0f s left", seconds * left / here);
+    fprintf(stderr, "%s%s%s%s: %3.0f %% (%s of %s%s)%s", line.moving ? "\r\033[K" : "", p->phase, p->step ? " " : "",
+            p->step ? p->step : "", 100 * share, done, total, rest, isatty(STDERR_FILENO) ? "" : "\n");
     line.moving = isatty(STDERR_FILENO) != 0;
 }
 
@@ -124,6 +126,7 @@ static bool on_progress(void *arg, const struct wn_progress *p)
     if (strcmp(line.phase, p->phase) != 0) {
         snprintf(line.phase, sizeof line.phase, "%s", p->phase);
         line.started = t;
+        line.first = p->done;
         if (line.shown == 0)
             line.shown = t;
     }

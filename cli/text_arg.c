@@ -37,7 +37,7 @@ static char *read_stdin(size_t *n, struct wn_err *err)
             break;
     }
     if (ferror(stdin)) {
-        wn_fail(err, WN_ERR_IO, "standard input: %s", strerror(errno));
+        wn_fail(err, errno == EINTR ? WN_ERR_CANCELED : WN_ERR_IO, "standard input: %s", strerror(errno));
         free(text);
         return NULL;
     }

@@ -13,4 +13,8 @@
  */
 WN_API WN_CHECKED bool wn_measure_bandwidth(struct wn_pool *pool, double *bytes_per_second, struct wn_err *err);
 
+/* The resident set of this process now, and the largest so far, in bytes; 0 when the system does not say. */
+WN_API uint64_t wn_resident_memory(void);
+WN_API uint64_t wn_peak_memory(void);
+
 #endif

@@ -63,6 +63,8 @@ struct wn_inspection {
 };
 
 WN_API WN_CHECKED bool wn_inspect(const char *path, struct wn_inspection *out, struct wn_err *err);
+/* The same of a model that is open already. The inspection stands for itself. */
+WN_API WN_CHECKED bool wn_model_inspect(const struct wn_model *m, struct wn_inspection *out, struct wn_err *err);
 WN_API void wn_inspection_release(struct wn_inspection *in);
 
 #endif

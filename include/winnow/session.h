@@ -15,6 +15,8 @@
 struct wn_weights;
 WN_API WN_CHECKED struct wn_weights *wn_weights_load(const struct wn_model *m, struct wn_err *err);
 WN_API void wn_weights_free(struct wn_weights *w);
+/* Bytes that they own beside the mapped files: vectors in f32, MLA keys turned per head, tables of experts. */
+WN_API uint64_t wn_weights_owned(const struct wn_weights *w);
 
 struct wn_session_options {
     uint32_t context; /* tokens that fit; 0: the smaller of the model's and 4096 */
@@ -53,6 +55,13 @@ WN_API WN_CHECKED bool wn_session_feed(struct wn_session *s, const uint32_t *ids
  */
 WN_API const float *wn_session_logits(const struct wn_session *s);
 WN_API uint64_t wn_session_position(const struct wn_session *s);
+/*
+ * Asked before each layer of each chunk that a feed computes: `position` tokens are appended, and of the chunk behind them
+ * `layer` layers are done. False stops the feed there (WN_ERR_CANCELED). A recurrent state that some layers have taken
+ * further cannot be wound back, so the session is then empty, as after a reset. fn NULL (as at first): nobody is asked.
+ */
+typedef bool wn_watch_fn(void *arg, uint64_t position, uint32_t layer);
+WN_API void wn_session_watch(struct wn_session *s, wn_watch_fn *fn, void *arg);
 /* Back to the empty timeline. */
 WN_API void wn_session_reset(struct wn_session *s);
 

@@ -157,15 +157,28 @@ void wn_session_probe(struct wn_session *s, const struct wn_probe *probe)
     s->ctx.probe = probe;
 }
 
+void wn_session_watch(struct wn_session *s, wn_watch_fn *fn, void *arg)
+{
+    s->watch = fn;
+    s->watch_arg = arg;
+}
+
 /* Runs up to a chunk of tokens through all layers; the stream then holds what the head needs. */
-static void run_chunk(struct wn_session *s, const uint32_t *ids, size_t n)
+static bool run_chunk(struct wn_session *s, const uint32_t *ids, size_t n, struct wn_err *err)
 {
     s->stream.tokens = n;
     wn_embed(&s->ctx, &s->weights->ends, ids, &s->stream);
-    for (uint32_t i = 0; i < s->ctx.config->layer_count; i++)
+    for (uint32_t i = 0; i < s->ctx.config->layer_count; i++) {
+        if (s->watch && !s->watch(s->watch_arg, s->position, i)) {
+            wn_fail(err, WN_ERR_CANCELED, "stopped in layer %" PRIu32 " behind position %" PRIu64, i, s->position);
+            wn_session_reset(s);
+            return false;
+        }
         wn_layer_forward(&s->ctx, &s->weights->layers[i], &s->stream, &s->state.layers[i], s->position);
+    }
     s->position += n;
     s->last = NULL;
+    return true;
 }
 
 /* Logits of tokens first .. first + n - 1 of the chunk just run. */
@@ -213,7 +226,8 @@ bool wn_session_feed(struct wn_session *s, const uint32_t *ids, size_t n, wn_log
     while (n > 0) {
         size_t take = wn_min_size(s->chunk, n);
 
-        run_chunk(s, ids, take);
+        if (!run_chunk(s, ids, take, err))
+            return false;
         ids += take;
         n -= take;
         if (on_logits && !tell_logits(s, on_logits, arg, err))

@@ -50,6 +50,15 @@ struct wn_weights *wn_weights_load(const struct wn_model *m, struct wn_err *err)
     return w;
 }
 
+uint64_t wn_weights_owned(const struct wn_weights *w)
+{
+    uint64_t bytes = wn_owned_bytes(w->ends.owned) + w->config->layer_count * sizeof *w->layers;
+
+    for (uint32_t i = 0; i < w->config->layer_count; i++)
+        bytes += wn_owned_bytes(w->layers[i].owned);
+    return bytes;
+}
+
 void wn_weights_free(struct wn_weights *w)
 {
     if (!w)

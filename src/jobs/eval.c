@@ -81,17 +81,6 @@ static void score_held(struct scorer *s)
     s->held = 0;
 }
 
-static bool take_logits(void *arg, uint64_t position, const float *logits)
-{
-    struct scorer *s = arg;
-
-    memcpy(s->logits + s->held * s->vocab, logits, s->vocab * sizeof *logits);
-    s->next[s->held++] = s->ids[position + 1];
-    if (s->held == HELD)
-        score_held(s);
-    return true;
-}
-
 struct eval {
     const struct wn_eval_options *o;
     const struct wn_job *job;
@@ -99,30 +88,72 @@ struct eval {
     struct wn_session *session;
     struct scorer scorer;
     uint32_t window;
+    /* of the text at hand */
+    char phase[80];
+    uint64_t before, total; /* tokens of windows done, of all */
+    struct wn_err stopped;  /* why a callback said stop */
 };
+
+/* `position` tokens of the window are computed. False when the listener asked to stop. */
+static bool tell(struct eval *e, uint64_t position)
+{
+    return wn_job_progress(e->job, e->phase, e->before + position, e->total, "tokens", &e->stopped);
+}
+
+/* wn_watch_fn: a window of a large model takes minutes, a layer of it no second. */
+static bool on_layer(void *arg, uint64_t position, uint32_t layer)
+{
+    (void)layer;
+    return tell(arg, position);
+}
+
+/* wn_logits_fn */
+static bool take_logits(void *arg, uint64_t position, const float *logits)
+{
+    struct eval *e = arg;
+    struct scorer *s = &e->scorer;
+
+    memcpy(s->logits + s->held * s->vocab, logits, s->vocab * sizeof *logits);
+    s->next[s->held++] = s->ids[position + 1];
+    if (s->held < HELD)
+        return true;
+    score_held(s);
+    return tell(e, position + 1);
+}
+
+static bool score_window(struct eval *e, const uint32_t *ids, struct wn_err *err)
+{
+    e->scorer.ids = ids;
+    e->scorer.held = 0;
+    wn_session_reset(e->session);
+    /* the window's last token predicts nothing, so it need not be computed */
+    if (!wn_session_feed(e->session, ids, e->window - 1, take_logits, e, err)) {
+        if (err->code == WN_ERR_CANCELED)
+            *err = e->stopped;
+        return false;
+    }
+    score_held(&e->scorer);
+    return true;
+}
 
 static bool score_windows(struct eval *e, const uint32_t *ids, struct wn_eval_domain *d, struct wn_err *err)
 {
-    struct scorer *s = &e->scorer;
-    uint64_t total = d->windows * e->window;
-    char phase[80];
+    double *sum = &e->scorer.sum;
 
-    snprintf(phase, sizeof phase, "evaluating %s", d->domain);
-    s->sum = 0;
+    snprintf(e->phase, sizeof e->phase, "evaluating %s", d->domain);
+    e->total = d->windows * e->window;
+    *sum = 0;
     for (uint64_t w = 0; w < d->windows; w++) {
-        s->ids = ids + w * e->window;
-        wn_session_reset(e->session);
-        /* the window's last token predicts nothing, so it need not be computed */
-        if (!wn_session_feed(e->session, s->ids, e->window - 1, take_logits, s, err))
+        e->before = w * e->window;
+        if (!score_window(e, ids + e->before, err))
             return false;
-        score_held(s);
-        if (!isfinite(s->sum))
+        if (!isfinite(*sum))
             return wn_fail(err, WN_ERR_FORMAT, "window %" PRIu64 ": the model's logits are not finite", w + 1);
-        if (!wn_job_progress(e->job, phase, (w + 1) * e->window, total, "tokens", err))
+        if (!wn_job_progress(e->job, e->phase, e->before + e->window, e->total, "tokens", err))
             return false;
     }
     d->predicted = d->windows * (e->window - 1);
-    d->nll = s->sum / (double)d->predicted;
+    d->nll = *sum / (double)d->predicted;
     d->perplexity = wn_exact_exp(d->nll);
     return true;
 }
@@ -192,6 +223,8 @@ bool wn_eval(const struct wn_model *m, const struct wn_weights *w, struct wn_poo
     e.scorer.logits = wn_alloc((size_t)HELD * c->vocab_size, sizeof(float), err);
     e.session = e.scorer.logits ? wn_session_new(m, w, pool, &session, err) : NULL;
     ok = e.session != NULL;
+    if (ok)
+        wn_session_watch(e.session, on_layer, &e);
     for (size_t i = 0; ok && i < o->text_count; i++)
         ok = score_file(&e, &o->texts[i], &results[i], err);
     wn_session_free(e.session);

@@ -38,8 +38,19 @@ static bool write_header(struct writer *w, uint32_t vocab_size, struct wn_err *e
     return ok;
 }
 
+/* wn_watch_fn: a chunk of a large model takes minutes before its first row is written. */
+static bool on_layer(void *arg, uint64_t position, uint32_t layer)
+{
+    struct writer *w = arg;
+
+    (void)layer;
+    w->failed = !wn_job_progress(w->job, "computing logits", position, w->count, "tokens", &w->err);
+    return !w->failed;
+}
+
 static bool compute(struct writer *w, struct wn_session *s, const uint32_t *ids, struct wn_err *err)
 {
+    wn_session_watch(s, on_layer, w);
     if (wn_session_feed(s, ids, w->count, write_row, w, err))
         return true;
     if (w->failed)

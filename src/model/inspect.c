@@ -206,6 +206,15 @@ static bool inspect_source(const struct wn_source *s, struct wn_inspection *in, 
     return ok;
 }
 
+bool wn_model_inspect(const struct wn_model *m, struct wn_inspection *out, struct wn_err *err)
+{
+    *out = (struct wn_inspection){0};
+    if (inspect_source(m->source, out, err))
+        return true;
+    wn_inspection_release(out);
+    return false;
+}
+
 bool wn_inspect(const char *path, struct wn_inspection *out, struct wn_err *err)
 {
     struct wn_source *s = wn_source_open(path, err);

@@ -87,6 +87,8 @@ void wn_ends_release(struct wn_ends *ends);
 /* Hints that a layer's pages are wanted / done with. */
 void wn_layer_will_need(const struct wn_model *m, const struct wn_layer *layer);
 void wn_layer_dont_need(const struct wn_model *m, const struct wn_layer *layer);
+/* What an `owned` of the structs above holds. */
+uint64_t wn_owned_bytes(const void *owned);
 /* Owned bytes + mapped bytes of a bound layer. */
 uint64_t wn_layer_bytes(const struct wn_model *m, const struct wn_layer *layer);
 

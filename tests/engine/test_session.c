@@ -334,6 +334,55 @@ static void sizes_that_64_bits_do_not_count_are_refused_with_the_figures(void **
     free(layers);
 }
 
+struct watched {
+    uint32_t calls, stop_at; /* the call that answers false; 0: none */
+    uint64_t position;
+    uint32_t layer;
+};
+
+static bool watch(void *arg, uint64_t position, uint32_t layer)
+{
+    struct watched *w = arg;
+
+    w->position = position;
+    w->layer = layer;
+    return ++w->calls != w->stop_at;
+}
+
+static void a_feed_can_be_stopped_between_any_two_layers(void **state)
+{
+    const struct fixture *f = *state;
+    struct wn_session *s = golden_session(f->l.weights, (struct how){.chunk = 20});
+    uint32_t layers = f->l.config->layer_count;
+    struct watched w = {0};
+    struct wn_err err;
+
+    wn_session_watch(s, watch, &w);
+    feed(s, f->ids, 60);
+    assert_int_equal(w.calls, 3 * layers); /* before each layer of each of three chunks */
+    assert_int_equal(w.position, 40);
+    assert_int_equal(w.layer, layers - 1);
+    expect_cold(f, s, 60);
+    for (uint32_t stop = 1; stop <= 2 * layers; stop += 2) {
+        w = (struct watched){.stop_at = stop};
+        wn_session_reset(s);
+        CHECK_FAILS(wn_session_feed(s, f->ids, 60, NULL, NULL, &err), &err, "stopped in layer");
+        assert_int_equal(err.code, WN_ERR_CANCELED);
+        assert_int_equal(w.calls, stop); /* not one layer more */
+        /* nothing of it is left: what follows is a cold run */
+        assert_int_equal(wn_session_position(s), 0);
+        assert_null(wn_session_logits(s));
+        feed(s, f->ids, 30);
+        expect_cold(f, s, 30);
+    }
+    wn_session_watch(s, NULL, NULL);
+    w.calls = 0;
+    feed(s, f->ids + 30, 30);
+    assert_int_equal(w.calls, 0);
+    expect_cold(f, s, 60);
+    wn_session_free(s);
+}
+
 static void scratch_is_as_large_as_the_deepest_path_and_no_larger(void **state)
 {
     const struct fixture *f = *state;
@@ -448,6 +497,7 @@ int main(void)
         cmocka_unit_test(a_callback_can_stop_the_feeding),
         cmocka_unit_test(a_session_takes_the_memory_it_announced),
         cmocka_unit_test(sizes_that_64_bits_do_not_count_are_refused_with_the_figures),
+        cmocka_unit_test(a_feed_can_be_stopped_between_any_two_layers),
         cmocka_unit_test(scratch_is_as_large_as_the_deepest_path_and_no_larger),
         cmocka_unit_test(a_step_allocates_nothing),
         cmocka_unit_test(a_thousand_requests_leave_memory_as_it_was),

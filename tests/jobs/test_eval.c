@@ -221,15 +221,44 @@ static bool eval_one(const struct wn_model *m, struct wn_eval_text text, uint32_
     return ok;
 }
 
-static bool stop(void *arg, const struct wn_progress *p)
+struct listener {
+    unsigned calls, stop_at; /* the call that answers false; 0: none */
+    uint64_t done, total;
+};
+
+static bool listen_to(void *arg, const struct wn_progress *p)
 {
-    unsigned *calls = arg;
+    struct listener *l = arg;
 
     assert_string_equal(p->phase, "evaluating x");
     assert_string_equal(p->unit, "tokens");
-    assert_int_equal(p->total, 16);
-    assert_int_equal(p->done, ++*calls * 4);
-    return *calls < 2;
+    assert_true(p->done >= l->done && p->done <= p->total);
+    l->done = p->done;
+    l->total = p->total;
+    return ++l->calls != l->stop_at;
+}
+
+static void a_stop_is_seen_within_a_layer_not_after_a_window(void **state)
+{
+    const char *some = wn_test_path(wn_test_folder(), "some.txt");
+    uint32_t layers = wn_model_config(model)->layer_count;
+    struct listener l = {0};
+    struct wn_job job = {.progress = listen_to, .arg = &l};
+    struct wn_eval_text text = {"x", some};
+    struct wn_err err;
+
+    (void)state;
+    CHECK_OK(wn_file_put(some, "The purpose of this chapter is to show what it shows.", 52, false, &err), &err);
+    CHECK_OK(eval_one(model, text, 4, &job, &err), &err);
+    assert_int_equal(l.total, 16);
+    assert_int_equal(l.done, 16);
+    assert_int_equal(l.calls, 4 * (layers + 1)); /* before each layer, and when a window is done */
+    for (unsigned stop = 1; stop < 4 * (layers + 1); stop += 3) {
+        l = (struct listener){.stop_at = stop};
+        CHECK_FAILS(eval_one(model, text, 4, &job, &err), &err, "some.txt': stopped on request (evaluating x)");
+        assert_int_equal(err.code, WN_ERR_CANCELED);
+        assert_int_equal(l.calls, stop);
+    }
 }
 
 static void what_cannot_be_scored_is_refused(void **state)
@@ -237,8 +266,6 @@ static void what_cannot_be_scored_is_refused(void **state)
     const char *folder = wn_test_folder(), *some = wn_test_path(folder, "some.txt"),
                *none = wn_test_path(folder, "none.txt");
     char name[65];
-    unsigned calls = 0;
-    struct wn_job job = {.progress = stop, .arg = &calls};
     struct wn_err err;
 
     (void)state;
@@ -258,10 +285,6 @@ static void what_cannot_be_scored_is_refused(void **state)
     CHECK_FAILS(eval_one(model, (struct wn_eval_text){name, some}, 4, NULL, &err), &err, "longer than 63 bytes");
     name[63] = 0;
     CHECK_OK(eval_one(model, (struct wn_eval_text){name, some}, 4, NULL, &err), &err);
-    CHECK_FAILS(eval_one(model, (struct wn_eval_text){"x", some}, 4, &job, &err), &err,
-                "some.txt': stopped on request");
-    assert_int_equal(err.code, WN_ERR_CANCELED);
-    assert_int_equal(calls, 2);
 }
 
 static void a_model_without_vocabulary_is_refused(void **state)
@@ -319,6 +342,7 @@ int main(void)
         cmocka_unit_test(threads_change_no_bit),
         cmocka_unit_test(whole_windows_are_counted_as_published),
         cmocka_unit_test(the_published_perplexities_come_out),
+        cmocka_unit_test(a_stop_is_seen_within_a_layer_not_after_a_window),
         cmocka_unit_test(what_cannot_be_scored_is_refused),
         cmocka_unit_test(a_model_without_vocabulary_is_refused),
         cmocka_unit_test(every_refused_allocation_is_survived),

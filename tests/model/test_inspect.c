@@ -170,6 +170,28 @@ static void a_published_gguf_adds_up_to_the_byte(void **state)
     wn_inspection_release(&in);
 }
 
+static void an_open_model_is_inspected_as_its_path_is(void **state)
+{
+    struct wn_inspection by_path, open;
+    struct wn_model *m;
+    struct wn_err err;
+
+    (void)state;
+    by_path = inspected(wn_test_need_data("golden/text/tiny-a/hf"));
+    m = wn_model_open(wn_test_need_data("golden/text/tiny-a/hf"), &err);
+    CHECK_OK(m, &err);
+    CHECK_OK(wn_model_inspect(m, &open, &err), &err);
+    wn_model_close(m); /* the inspection stands for itself */
+    assert_true(open.known && open.config->layer_count == by_path.config->layer_count);
+    assert_string_equal(open.fingerprint, by_path.fingerprint);
+    assert_int_equal(open.token_bytes, by_path.token_bytes);
+    assert_int_equal(open.tensor_bytes, by_path.tensor_bytes);
+    assert_memory_equal(open.class_bytes, by_path.class_bytes, sizeof open.class_bytes);
+    check_sums(&open);
+    wn_inspection_release(&by_path);
+    wn_inspection_release(&open);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -178,6 +200,7 @@ int main(void)
         cmocka_unit_test(a_split_set_weighs_what_the_single_file_does),
         cmocka_unit_test(an_architecture_that_is_not_computed_is_still_weighed),
         cmocka_unit_test(a_folder_without_config_is_still_weighed),
+        cmocka_unit_test(an_open_model_is_inspected_as_its_path_is),
         cmocka_unit_test(the_released_checkpoint_adds_up_to_the_byte),
         cmocka_unit_test(a_published_gguf_adds_up_to_the_byte),
     };

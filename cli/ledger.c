@@ -1,0 +1,128 @@
+/* See ledger.h. */
+#include "ledger.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#define INPUT_BLOCK 512 /* the unit of ru_inblock, whatever the disk's own */
+#define DISK_SHARE  10
+
+static void read_counters(struct meter *m)
+{
+    struct timespec t;
+    struct rusage r;
+
+    if (clock_gettime(CLOCK_MONOTONIC, &t) == 0)
+        m->seconds = (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    if (getrusage(RUSAGE_SELF, &r) == 0) {
+        m->faults = (uint64_t)r.ru_majflt;
+        m->disk_bytes = (uint64_t)r.ru_inblock * INPUT_BLOCK;
+    }
+}
+
+void meter_start(struct meter *m)
+{
+    *m = (struct meter){0};
+    read_counters(m);
+}
+
+void meter_stop(struct meter *m)
+{
+    struct meter now = *m;
+
+    read_counters(&now);
+    *m = (struct meter){now.seconds - m->seconds, now.faults - m->faults, now.disk_bytes - m->disk_bytes};
+}
+
+double meter_rate(const struct meter *m, size_t n)
+{
+    return m->seconds > 0 ? (double)n / m->seconds : 0;
+}
+
+bool meter_disk_bound(const struct meter *m, size_t n, uint64_t token_bytes)
+{
+    return m->faults > 0 && (double)m->disk_bytes * DISK_SHARE >= (double)n * (double)token_bytes;
+}
+
+uint64_t tell_memory(const struct wn_inspection *in, const struct wn_weights *w, const struct wn_config *c,
+                     const struct wn_session_options *so, unsigned threads, uint64_t held)
+{
+    uint64_t weights = in->tensor_bytes - in->class_bytes[WN_CLASS_VISION], owned = wn_weights_owned(w), all;
+    char size[7][32];
+    struct wn_session_memory n;
+
+    wn_session_need(c, so, threads, &n);
+    all = held + weights + owned + n.state + n.cache + n.scratch;
+    talk("memory: %s at most: %s of weights (mapped: the system may take pages back), %s of tables and turned weights, "
+         "%s of the session (state %s, cache of %" PRIu32 " tokens %s, scratch %s)",
+         text_size(all, size[0], sizeof size[0]), text_size(weights, size[1], sizeof size[1]),
+         text_size(held + owned, size[2], sizeof size[2]),
+         text_size(n.state + n.cache + n.scratch, size[3], sizeof size[3]), text_size(n.state, size[4], sizeof size[4]),
+         so->context, text_size(n.cache, size[5], sizeof size[5]), text_size(n.scratch, size[6], sizeof size[6]));
+    return all;
+}
+
+/* "routed experts 1.2 MB, attention 340 KB": what a token reads, without what it does not. */
+static const char *classes_text(const struct wn_inspection *in, char *buf, size_t size)
+{
+    char bytes[32];
+    size_t at = 0;
+
+    buf[0] = '\0';
+    for (int c = 0; c < WN_CLASS_COUNT && at < size; c++)
+        if (in->class_token_bytes[c])
+            at += (size_t)snprintf(buf + at, size - at, "%s%s %s", at ? ", " : "", wn_class_name((enum wn_class)c),
+                                   text_size(in->class_token_bytes[c], bytes, sizeof bytes));
+    return buf;
+}
+
+static const char *faults_text(const struct meter *m, bool bound, char *buf, size_t size)
+{
+    char bytes[32];
+
+    if (bound)
+        snprintf(buf, size, "waiting for the disk: %" PRIu64 " page faults, %s read from it", m->faults,
+                 text_size(m->disk_bytes, bytes, sizeof bytes));
+    else if (m->faults)
+        snprintf(buf, size, "%" PRIu64 " page fault%s that went to the disk", m->faults, m->faults == 1 ? "" : "s");
+    else
+        snprintf(buf, size, "no waiting for the disk");
+    return buf;
+}
+
+void tell_ledger(const struct ledger *l, const struct wn_inspection *in)
+{
+    double rate = meter_rate(&l->generation, l->tokens);
+    bool bound = meter_disk_bound(&l->generation, l->tokens, in->token_bytes);
+    char size[32], peak[32], classes[400], faults[120];
+
+    talk("%zu prompt tokens at %.1f/s, %zu generated at %.1f/s%s; %s; memory %s at its peak", l->prompt_tokens,
+         meter_rate(&l->prompt, l->prompt_tokens), l->tokens, rate, l->ended ? ", ended by the model" : "",
+         faults_text(&l->generation, bound, faults, sizeof faults), text_size(l->peak, peak, sizeof peak));
+    talk("%s read per token at %.2f GB/s: %s", text_size(in->token_bytes, size, sizeof size),
+         rate * (double)in->token_bytes * 1e-9, classes_text(in, classes, sizeof classes));
+}
+
+void json_ledger(json_t *j, const struct ledger *l, const struct wn_inspection *in)
+{
+    json_t *classes = json_object();
+
+    for (int c = 0; c < WN_CLASS_COUNT; c++)
+        if (in->class_token_bytes[c])
+            json_object_set_new(classes, wn_class_name((enum wn_class)c),
+                                json_integer((json_int_t)in->class_token_bytes[c]));
+    json_object_set_new(j, "prompt_tokens", json_integer((json_int_t)l->prompt_tokens));
+    json_object_set_new(j, "tokens", json_integer((json_int_t)l->tokens));
+    json_object_set_new(j, "prompt_tokens_per_second", json_real(meter_rate(&l->prompt, l->prompt_tokens)));
+    json_object_set_new(j, "tokens_per_second", json_real(meter_rate(&l->generation, l->tokens)));
+    json_object_set_new(j, "token_bytes", json_integer((json_int_t)in->token_bytes));
+    json_object_set_new(j, "token_bytes_by_class", classes);
+    json_object_set_new(j, "prompt_page_faults", json_integer((json_int_t)l->prompt.faults));
+    json_object_set_new(j, "page_faults", json_integer((json_int_t)l->generation.faults));
+    json_object_set_new(j, "disk_bytes", json_integer((json_int_t)l->generation.disk_bytes));
+    json_object_set_new(j, "disk_bound", json_boolean(meter_disk_bound(&l->generation, l->tokens, in->token_bytes)));
+    json_object_set_new(j, "memory_told", json_integer((json_int_t)l->told));
+    json_object_set_new(j, "memory_peak", json_integer((json_int_t)l->peak));
+}
