@@ -12,6 +12,9 @@
 #include <winnow/model.h>
 #include <winnow/pool.h>
 
+struct wn_calibrate_need;
+typedef bool wn_calibrate_need_fn(void *arg, const struct wn_calibrate_need *need);
+
 struct wn_calibrate_options {
     const char *corpus; /* JSONL of {"source","text"} (or "tokens": [ids]); or plain text, its source then "text" */
     const char *out;    /* SAL.npz; must not exist unless overwrite */
@@ -21,6 +24,9 @@ struct wn_calibrate_options {
     const char *work;    /* folder of the resumable state (its parent must exist); NULL: OUT.work. Removed when done */
     bool fresh;          /* ignore what an earlier run left */
     uint64_t ram;        /* bytes; 0: no limit. A need above it is refused with the smallest workable number */
+    /* Told by wn_calibrate what the run takes, before anything is written; false stops it there. May be NULL. */
+    wn_calibrate_need_fn *told;
+    void *told_arg;
 };
 
 /*
@@ -43,7 +49,7 @@ struct wn_calibrate_result {
     double seconds;
 };
 
-/* Tells what the job will take, without running it. Reads the corpus. */
+/* What the job will take, without running it: for a dry run. Reads the corpus and binds all layers. */
 WN_API WN_CHECKED bool wn_calibrate_plan(const struct wn_model *m, unsigned threads,
                                          const struct wn_calibrate_options *o, struct wn_calibrate_need *need,
                                          struct wn_err *err);

@@ -1,6 +1,6 @@
 /*
- * What the files of calibration share: the plan of a run (calibrate_plan.c), the sums of a layer (calibrate_records.c)
- * and the run itself (calibrate.c).
+ * What the files of calibration share: the plan of a run (calibrate_plan.c) and the sums of a layer
+ * (calibrate_records.c). The run itself is in calibrate_run.h.
  */
 #ifndef WN_JOBS_CALIBRATE_PARTS_H
 #define WN_JOBS_CALIBRATE_PARTS_H
@@ -9,8 +9,6 @@
 #include "jobs/corpus.h"
 #include "jobs/saliency.h"
 #include <winnow/calibrate.h>
-
-/* ---- the plan ---- */
 
 /* A run that is ready to start: the corpus in memory and the needs worked out. */
 struct wn_calibration {
@@ -26,9 +24,6 @@ struct wn_calibration {
 WN_CHECKED bool wn_calibration_init(struct wn_calibration *c, const struct wn_model *m, unsigned threads,
                                     const struct wn_calibrate_options *o, struct wn_err *err);
 void wn_calibration_release(struct wn_calibration *c);
-
-/* Gives all mapped pages of the model back to the system; they are read again when touched. */
-void wn_calibration_drop_pages(const struct wn_model *m);
 
 /* Channels of what a layer's experts read. */
 static inline uint32_t wn_expert_width(const struct wn_config *c)
@@ -50,8 +45,6 @@ struct wn_calibration_buffers {
 
 WN_CHECKED bool wn_calibration_buffers_init(struct wn_calibration_buffers *b, const struct wn_calibration *c,
                                             unsigned threads, struct wn_err *err);
-
-/* ---- the sums ---- */
 
 /*
  * Adds what the probe shows to the sums of its layer: all in f64, token by token in the order of the corpus, on the

@@ -18,20 +18,6 @@ static uint64_t most(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-void wn_calibration_drop_pages(const struct wn_model *m)
-{
-    const struct wn_source *s = wn_model_source(m);
-
-    /* whole files: the system also maps pages around those that were touched */
-    for (size_t i = 0; i < wn_source_file_count(s); i++) {
-        const struct wn_file *f = &wn_source_file_at(s, i)->file;
-
-        wn_file_dont_need(f, 0, f->bytes);
-    }
-}
-
-/* ---- buffers ---- */
-
 static uint64_t lay_out(struct wn_calibration_buffers *b, const struct wn_calibration *c, uint64_t chunk,
                         unsigned threads)
 {
@@ -63,8 +49,6 @@ bool wn_calibration_buffers_init(struct wn_calibration_buffers *b, const struct 
     (void)lay_out(b, c, c->need.chunk, threads);
     return true;
 }
-
-/* ---- needs ---- */
 
 static bool measure_layers(const struct wn_model *m, const struct wn_config *k, uint64_t *largest, struct wn_err *err)
 {
@@ -141,7 +125,7 @@ static bool work_out(struct wn_calibration *c, unsigned threads, struct wn_err *
     embedding = ends.embedding.rows * ends.embedding.row_bytes;
     wn_ends_release(&ends);
     n->records = record_bytes(c);
-    wn_calibration_drop_pages(c->model);
+    wn_source_drop_pages(wn_model_source(c->model));
     n->base = wn_resident_memory();
     return fit_ram(c, threads, embedding, err);
 }

@@ -5,6 +5,7 @@
 #include "sys/file.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <winnow/version.h>
@@ -239,6 +240,99 @@ static void what_cannot_work_is_refused_before_anything_is_made(void **state)
     assert_false(wn_path_exists(wn_test_path(folder, "sal2.npz.work")));
 }
 
+struct watched {
+    uint64_t embedded, done, total;
+    unsigned calls, steps;
+    char step[64];
+    bool falls;
+};
+
+static bool watch(void *arg, const struct wn_progress *p)
+{
+    struct watched *w = arg;
+
+    if (strcmp(p->phase, "embedding") == 0) {
+        w->embedded = p->done;
+        assert_int_equal(w->calls, 0);
+        return true;
+    }
+    assert_string_equal(p->phase, "calibrating");
+    w->falls |= p->done < w->done;
+    w->done = p->done;
+    w->total = p->total;
+    w->calls++;
+    if (strcmp(w->step, p->step) != 0)
+        w->steps++;
+    snprintf(w->step, sizeof w->step, "%s", p->step);
+    return true;
+}
+
+static void progress_is_that_of_the_whole_job(void **state)
+{
+    struct wn_err err;
+    struct watched w = {0};
+    struct wn_job job = {.progress = watch, .arg = &w};
+    struct calibration c = {
+        .model = wn_test_need_data(TINY),
+        .o = {.corpus = random_corpus(4, 64, 400, 1), .out = wn_test_path(wn_test_folder(), "sal.npz")},
+        .job = &job};
+
+    (void)state;
+    CHECK_OK(calibrate(&c, &err), &err);
+    assert_int_equal(w.embedded, 4 * 64);
+    assert_int_equal(w.total, 13 * 4 * 64);
+    assert_int_equal(w.done, w.total);
+    assert_false(w.falls);
+    assert_int_equal(w.steps, 13);
+    assert_string_equal(w.step, "layer 12 of 0 to 12");
+}
+
+struct told {
+    struct wn_calibrate_need need;
+    unsigned calls;
+    bool go_on;
+};
+
+static bool take_need(void *arg, const struct wn_calibrate_need *need)
+{
+    struct told *t = arg;
+
+    t->need = *need;
+    t->calls++;
+    return t->go_on;
+}
+
+static void the_need_is_told_once_before_anything_is_written(void **state)
+{
+    const char *folder = wn_test_folder();
+    struct wn_err err;
+    struct wn_calibrate_need planned;
+    struct told told = {.go_on = false};
+    struct calibration c = {.model = wn_test_need_data(TINY),
+                            .o = {.corpus = random_corpus(4, 64, 400, 1),
+                                  .out = wn_test_path(folder, "sal.npz"),
+                                  .told = take_need,
+                                  .told_arg = &told}};
+    struct wn_model *m = wn_model_open(c.model, &err);
+
+    (void)state;
+    CHECK_OK(m, &err);
+    CHECK_OK(wn_calibrate_plan(m, 1, &c.o, &planned, &err), &err);
+    wn_model_close(m);
+    assert_int_equal(told.calls, 0); /* a plan answers to its caller */
+    CHECK_FAILS(calibrate(&c, &err), &err, "nothing was written");
+    assert_int_equal(err.code, WN_ERR_CANCELED);
+    assert_false(wn_path_exists(wn_test_path(folder, "sal.npz.work")));
+    assert_int_equal(told.calls, 1);
+    assert_int_equal(told.need.tokens, planned.tokens);
+    assert_int_equal(told.need.activations, planned.activations);
+    assert_int_equal(told.need.layer, planned.layer);
+    assert_int_equal(told.need.chunk, planned.chunk);
+    told.go_on = true;
+    CHECK_OK(calibrate(&c, &err), &err);
+    assert_int_equal(told.calls, 2);
+}
+
 /* Texts of the real corpus; also what the notes say about tokens that are left out. */
 static void note_line(void *arg, const char *line)
 {
@@ -282,6 +376,8 @@ int main(void)
         cmocka_unit_test(a_record_brings_all_sums_of_its_layer_back),
         cmocka_unit_test(too_little_memory_is_refused_with_the_number_that_works),
         cmocka_unit_test(what_cannot_work_is_refused_before_anything_is_made),
+        cmocka_unit_test(progress_is_that_of_the_whole_job),
+        cmocka_unit_test(the_need_is_told_once_before_anything_is_written),
         cmocka_unit_test(texts_are_calibrated_and_left_over_tokens_told),
     };
 
