@@ -69,7 +69,7 @@ static bool init_buffers(struct wn_calibration_run *r, struct wn_err *err)
 
     if (!wn_calibration_buffers_init(b, &r->c, threads, err))
         return false;
-    wn_records_init(&r->records, r->c.config, &r->sums, r->pool, b->norms);
+    wn_records_init(&r->records, r->c.config, &r->sums, r->pool, b->norms, b->totals);
     r->ctx = (struct wn_ctx){.config = r->c.config,
                              .kernels = wn_kernels_get(err),
                              .pool = r->pool,

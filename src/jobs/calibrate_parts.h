@@ -39,6 +39,7 @@ struct wn_calibration_buffers {
     float *state;          /* the largest recurrent state of a layer */
     float *cache;          /* [longest][kv_lora + rope] */
     double *norms;         /* [chunk][k] */
+    double *totals;        /* [chunk] */
     float *worker_scratch; /* [threads][worker_floats] */
     size_t state_floats, worker_floats;
 };
@@ -53,14 +54,14 @@ WN_CHECKED bool wn_calibration_buffers_init(struct wn_calibration_buffers *b, co
 struct wn_records {
     struct wn_saliency *sums; /* borrowed */
     struct wn_pool *pool;
-    double *norms;                      /* [chunk][k] */
+    double *norms, *totals;             /* [chunk][k], [chunk] */
     const struct wn_sequence *sequence; /* of the tokens that come next ... */
     size_t first;                       /* ... and the number of the first in it */
     struct wn_probe probe;              /* to be shown the layer */
 };
 
 void wn_records_init(struct wn_records *r, const struct wn_config *c, struct wn_saliency *sums, struct wn_pool *pool,
-                     double *norms);
+                     double *norms, double *totals);
 
 /* A layer's sums as bytes and back. The size is the same for all layers; record NULL: only tells it. */
 size_t wn_record_save(const struct wn_saliency *s, uint32_t layer, char *record);

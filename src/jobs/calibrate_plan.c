@@ -36,6 +36,7 @@ static uint64_t lay_out(struct wn_calibration_buffers *b, const struct wn_calibr
     b->state = wn_room_f32(&r, b->state_floats, 1);
     b->cache = wn_room_take(&r, c->corpus.longest, 1, (size_t)cache);
     b->norms = wn_room_take(&r, chunk, k->experts_per_token, sizeof(double));
+    b->totals = wn_room_take(&r, chunk, 1, sizeof(double));
     b->worker_scratch = wn_room_f32(&r, threads, b->worker_floats);
     return wn_add_capped(r.bytes, wn_graph_scratch(k, chunk, c->corpus.longest));
 }
@@ -67,13 +68,13 @@ static bool measure_layers(const struct wn_model *m, const struct wn_config *k, 
     return moe || wn_fail(err, WN_ERR_ARG, "'%s' has no routed experts to calibrate", wn_model_path(m));
 }
 
-/* Six sums per source, two halves and two totals per expert; the inputs' magnitudes. */
+/* Eight sums per source, two halves and two totals per expert; the inputs' magnitudes. */
 static uint64_t record_bytes(const struct wn_calibration *c)
 {
     const struct wn_config *k = c->config;
     uint64_t experts = (uint64_t)k->layer_count * k->expert_count * sizeof(double);
 
-    return experts * (6 * (uint64_t)c->corpus.source_count + 4) +
+    return experts * (8 * (uint64_t)c->corpus.source_count + 4) +
            (uint64_t)k->layer_count * (wn_expert_width(k) + 1) * sizeof(double);
 }
 

@@ -2,6 +2,7 @@
  * The sums of one layer, from what the probe shows of each token:
  *
  *   count += 1;  gate += g;  norm += n;  saliency += g n;  sq += (g n)^2;  max = max(max, n)      per source and expert
+ *   top2 += g n, where g is one of the token's two largest;  share += g n / |sum of g y over the token's experts|
  *   act_mag[channel] += |z[channel]|                                                              per layer
  *
  * g is the routing weight as it multiplies the output (renormalised and scaled), n = sqrt(sum of y_i^2) the length of
@@ -16,6 +17,14 @@
 
 #define LANES 8
 
+static double fold(double lane[LANES])
+{
+    for (size_t half = LANES / 2; half > 0; half /= 2)
+        for (size_t j = 0; j < half; j++)
+            lane[j] += lane[j + half];
+    return lane[0];
+}
+
 /* Squares of f32 values are exact in f64; LANES partial sums keep the adder busy, in one order for all machines. */
 static double norm_of(const float *y, size_t n)
 {
@@ -27,16 +36,32 @@ static double norm_of(const float *y, size_t n)
             lane[j] += (double)y[i + j] * y[i + j];
     for (size_t j = 0; i + j < n; j++)
         lane[j] += (double)y[i + j] * y[i + j];
-    for (size_t half = LANES / 2; half > 0; half /= 2)
-        for (size_t j = 0; j < half; j++)
-            lane[j] += lane[j + half];
-    return sqrt(lane[0]);
+    return sqrt(fold(lane));
+}
+
+/* The length of the sum of g y: product by product in f64, channel by channel in the order of the lanes above. */
+static double norm_of_sum(const float *gates, const float *outputs, size_t k, size_t width)
+{
+    double lane[LANES] = {0};
+
+    for (size_t at = 0; at < width; at += LANES) {
+        size_t n = width - at < LANES ? width - at : LANES;
+        double sum[LANES] = {0};
+
+        for (size_t i = 0; i < k; i++)
+            for (size_t j = 0; j < n; j++)
+                sum[j] += (double)gates[i] * outputs[i * width + at + j];
+        for (size_t j = 0; j < n; j++)
+            lane[j] += sum[j] * sum[j];
+    }
+    return sqrt(fold(lane));
 }
 
 struct norms {
+    const float *gates;   /* [token][k] */
     const float *outputs; /* [token][k][width] */
     size_t k, width;
-    double *norms; /* [token][k] */
+    double *norms, *totals; /* [token][k], [token] */
 };
 
 static void norms_of_token(void *arg, size_t token, unsigned worker)
@@ -46,13 +71,34 @@ static void norms_of_token(void *arg, size_t token, unsigned worker)
     (void)worker;
     for (size_t i = token * n->k; i < (token + 1) * n->k; i++)
         n->norms[i] = norm_of(n->outputs + i * n->width, n->width);
+    n->totals[token] = norm_of_sum(n->gates + token * n->k, n->outputs + token * n->k * n->width, n->k, n->width);
 }
 
-/* One routed output: token's source and half, its expert's place, gate and norm. */
-static void add_one(struct wn_saliency *s, uint32_t layer, uint32_t source, uint32_t half, uint32_t expert, double gate,
-                    double norm)
+/* What a token brings along for each of its experts. */
+struct routed {
+    uint32_t source, half;
+    double total;  /* |sum of g y| */
+    size_t top[2]; /* places of its two largest gates; of equal ones the earlier */
+};
+
+static void find_top(struct routed *t, const float *gates, size_t k)
 {
-    size_t at = wn_saliency_source_row(s, source, layer) + expert;
+    t->top[0] = t->top[1] = k;
+    for (size_t i = 0; i < k; i++) {
+        if (t->top[0] == k || gates[i] > gates[t->top[0]]) {
+            t->top[1] = t->top[0];
+            t->top[0] = i;
+        } else if (t->top[1] == k || gates[i] > gates[t->top[1]]) {
+            t->top[1] = i;
+        }
+    }
+}
+
+/* One routed output: its expert, gate and norm, and whether the gate is among the token's top two. */
+static void add_one(struct wn_saliency *s, uint32_t layer, const struct routed *t, uint32_t expert, double gate,
+                    double norm, bool top)
+{
+    size_t at = wn_saliency_source_row(s, t->source, layer) + expert;
     double product = gate * norm;
 
     s->source_counts[at]++;
@@ -60,10 +106,14 @@ static void add_one(struct wn_saliency *s, uint32_t layer, uint32_t source, uint
     s->sum_norm[at] += norm;
     s->source_saliency[at] += product;
     s->sum_sq[at] += product * product;
+    if (top)
+        s->sum_top2[at] += product;
+    if (t->total > 0) /* outputs that cancel to nothing have no shares */
+        s->sum_share[at] += product / t->total;
     /* not fmax: a NaN must stay to be seen, which the sums above see to */
     if (norm > s->max_norm[at])
         s->max_norm[at] = norm;
-    s->half_saliency[wn_saliency_source_row(s, half, layer) + expert] += product;
+    s->half_saliency[wn_saliency_source_row(s, t->half, layer) + expert] += product;
 }
 
 static void add_routed(void *arg, int32_t layer, const uint32_t *ids, const float *weights, const float *outputs,
@@ -73,12 +123,15 @@ static void add_routed(void *arg, int32_t layer, const uint32_t *ids, const floa
     const struct wn_sequence *q = r->sequence;
 
     assert(r->first + tokens <= q->n);
-    wn_pool_run(r->pool, norms_of_token, &(struct norms){outputs, k, width, r->norms}, tokens);
+    wn_pool_run(r->pool, norms_of_token, &(struct norms){weights, outputs, k, width, r->norms, r->totals}, tokens);
     for (size_t t = 0; t < tokens; t++) {
-        uint32_t source = q->labels ? q->labels[r->first + t] : q->source;
+        struct routed token = {
+            .source = q->labels ? q->labels[r->first + t] : q->source, .half = q->half, .total = r->totals[t]};
 
-        for (size_t i = t * k; i < (t + 1) * k; i++)
-            add_one(r->sums, (uint32_t)layer, source, q->half, ids[i], (double)weights[i], r->norms[i]);
+        find_top(&token, weights + t * k, k);
+        for (size_t i = 0; i < k; i++)
+            add_one(r->sums, (uint32_t)layer, &token, ids[t * k + i], (double)weights[t * k + i], r->norms[t * k + i],
+                    i == token.top[0] || i == token.top[1]);
     }
 }
 
@@ -109,13 +162,11 @@ static void add_full_width(void *arg, const char *name, int32_t layer, const flo
 }
 
 void wn_records_init(struct wn_records *r, const struct wn_config *c, struct wn_saliency *sums, struct wn_pool *pool,
-                     double *norms)
+                     double *norms, double *totals)
 {
-    *r = (struct wn_records){.sums = sums, .pool = pool, .norms = norms};
+    *r = (struct wn_records){.sums = sums, .pool = pool, .norms = norms, .totals = totals};
     r->probe = (struct wn_probe){r, c->latent_size ? add_latent : add_full_width, add_routed};
 }
-
-/* ---- records ---- */
 
 enum direction { COUNT, SAVE, LOAD };
 
@@ -142,6 +193,8 @@ static size_t walk(const struct wn_saliency *s, uint32_t layer, char *record, en
         move(d, record, &at, s->sum_norm + first, row);
         move(d, record, &at, s->sum_sq + first, row);
         move(d, record, &at, s->max_norm + first, row);
+        move(d, record, &at, s->sum_top2 + first, row);
+        move(d, record, &at, s->sum_share + first, row);
     }
     for (uint32_t half = 0; half < 2; half++)
         move(d, record, &at, s->half_saliency + wn_saliency_source_row(s, half, layer), row);
@@ -167,7 +220,7 @@ bool wn_record_check(const struct wn_saliency *s, uint32_t layer, struct wn_err 
 
         for (uint32_t e = 0; e < s->expert_count; e++)
             if (!isfinite(s->sum_gate[first + e]) || !isfinite(s->sum_norm[first + e]) ||
-                !isfinite(s->sum_sq[first + e]))
+                !isfinite(s->sum_sq[first + e]) || !isfinite(s->sum_share[first + e]))
                 return wn_fail(err, WN_ERR_FORMAT,
                                "layer %" PRIu32 ": outputs of expert %" PRIu32 " are not finite (source '%s')", layer,
                                e, s->source[i]);

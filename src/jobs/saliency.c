@@ -1,4 +1,7 @@
-/* See saliency.h: making, adding up and naming an archive. saliency_npz.c moves it to and from a file. */
+/*
+ * See saliency.h: making, adding up and naming an archive. saliency_read.c and saliency_write.c move it from and to a
+ * file.
+ */
 #include "jobs/saliency.h"
 #include "base/alloc.h"
 #include "sys/file.h"
@@ -54,6 +57,8 @@ static bool take_sums(struct wn_saliency *s, struct wn_err *err)
            (s->source_counts = wn_alloc(each, sizeof(uint64_t), err)) &&
            (s->sum_gate = wn_alloc(each, sizeof(double), err)) && (s->sum_norm = wn_alloc(each, sizeof(double), err)) &&
            (s->sum_sq = wn_alloc(each, sizeof(double), err)) && (s->max_norm = wn_alloc(each, sizeof(double), err)) &&
+           (s->sum_top2 = wn_alloc(each, sizeof(double), err)) &&
+           (s->sum_share = wn_alloc(each, sizeof(double), err)) &&
            (s->half_saliency = wn_alloc(2 * all, sizeof(double), err)) &&
            (s->latent_size == 0 ||
             (s->act_mag = wn_alloc((size_t)s->layer_count * s->latent_size, sizeof(double), err))) &&
@@ -86,6 +91,8 @@ void wn_saliency_release(struct wn_saliency *s)
     free(s->sum_norm);
     free(s->sum_sq);
     free(s->max_norm);
+    free(s->sum_top2);
+    free(s->sum_share);
     free(s->act_mag);
     free(s->act_n);
     free(s->half_saliency);

@@ -31,6 +31,8 @@ struct wn_saliency {
     uint64_t *source_counts;
     /* Our own, [source][layer][expert]; NULL in archives by others. */
     double *sum_gate, *sum_norm, *sum_sq /* (gate * norm)^2 */, *max_norm;
+    double *sum_top2;  /* gate * norm of the tokens in which the expert has one of the two largest gates */
+    double *sum_share; /* gate * norm by the length of the token's whole routed output */
 
     double *act_mag; /* [layer][latent] sum of the absolute latent input; NULL when latent_size is 0 */
     uint64_t *act_n; /* [layer] tokens summed in act_mag */

@@ -58,6 +58,8 @@ static void check_sums_agree(const struct wn_saliency *s)
             assert_true(s->sum_norm[at] >= s->max_norm[at]);
             assert_true(s->sum_gate[at] <= count * (1 + 1e-6) && (count == 0) == (s->sum_gate[at] == 0));
             /* Cauchy: (sum gn)^2 <= count * sum (gn)^2 */
+            assert_true(s->sum_top2[at] >= 0 && s->sum_top2[at] <= s->source_saliency[at] * (1 + 1e-12));
+            assert_true((s->sum_share[at] > 0) == (s->source_saliency[at] > 0));
             assert_true(s->source_saliency[at] * s->source_saliency[at] <= count * s->sum_sq[at] * (1 + 1e-12));
         }
     }
@@ -80,6 +82,7 @@ static void saliency_is_that_of_the_reference(void **state)
     for (int i = 0; i < 2; i++) {
         struct calibration c = {.model = models[i],
                                 .o = {.corpus = corpus, .out = wn_test_path(wn_test_folder(), "sal.npz")}};
+        char work[512];
 
         CHECK_OK(calibrate(&c, &err), &err);
         assert_int_equal(c.result.layers_done, ref.layer_count);
@@ -97,7 +100,8 @@ static void saliency_is_that_of_the_reference(void **state)
         check_sources(&s[i], &ref);
         check_sums_agree(&s[i]);
         /* the work folder is gone */
-        assert_false(wn_path_exists(wn_test_path(c.o.out, "../sal.npz.work")));
+        snprintf(work, sizeof work, "%s.work", c.o.out);
+        assert_false(wn_path_exists(work));
     }
     /* the two forms of one model give the same bits */
     assert_memory_equal(s[0].source_saliency, s[1].source_saliency, ref.source_count * n * sizeof(double));
@@ -171,6 +175,8 @@ static void a_record_brings_all_sums_of_its_layer_back(void **state)
         s.sum_sq[i] = 400.0 + (double)i;
         s.max_norm[i] = 500.0 + (double)i;
         s.half_saliency[i] = 600.0 + (double)i;
+        s.sum_top2[i] = 900.0 + (double)i;
+        s.sum_share[i] = 1000.0 + (double)i;
     }
     for (size_t i = 0; i < 3 * 4; i++)
         s.act_mag[i] = 700.0 + (double)i;
@@ -191,10 +197,44 @@ static void a_record_brings_all_sums_of_its_layer_back(void **state)
     assert_memory_equal(s.sum_sq, t.sum_sq, 30 * 8);
     assert_memory_equal(s.max_norm, t.max_norm, 30 * 8);
     assert_memory_equal(s.half_saliency, t.half_saliency, 30 * 8);
+    assert_memory_equal(s.sum_top2, t.sum_top2, 30 * 8);
+    assert_memory_equal(s.sum_share, t.sum_share, 30 * 8);
     assert_memory_equal(s.act_mag, t.act_mag, 12 * 8);
     assert_memory_equal(s.act_n, t.act_n, 3 * 8);
     wn_saliency_release(&s);
     wn_saliency_release(&t);
+}
+
+/* Two tokens with three experts each, worked out by hand. */
+static void the_top_two_and_the_shares_are_those_of_each_token(void **state)
+{
+    enum { WIDTH = 10, EXPERTS = 5 }; /* more than eight lanes and less than two times eight */
+    static const uint32_t ids[2][3] = {{4, 1, 2}, {0, 1, 2}};
+    static const float gates[2][3] = {{0.5f, 2, 1}, {1, 1, 1}};
+    static const float outputs[2][3][WIDTH] = {{{3, 4}, {[9] = 1}, {-1.5f, -2}}, {{1}, {-1}, {0}}};
+    static const double want_top2[EXPERTS] = {1, 2 + 1, 2.5, 0, 0};
+    /* token 0: 0.5 y4 + 2 y1 + y2 = (0 ... 2), of length 2; token 1: nothing is left, and so there are no shares */
+    static const double want_share[EXPERTS] = {0, 2 / 2.0, 2.5 / 2, 0, 2.5 / 2};
+    const char *labels[] = {"a"};
+    const uint32_t experts[] = {EXPERTS};
+    const struct wn_config config = {.latent_size = WIDTH};
+    const struct wn_sequence sequence = {.n = 2};
+    double norms[6], totals[2];
+    struct wn_records r;
+    struct wn_saliency s;
+    struct wn_err err;
+    struct wn_pool *pool = wn_pool_new(1, &err);
+
+    (void)state;
+    CHECK_OK(pool, &err);
+    CHECK_OK(wn_saliency_init(&s, 1, experts, 3, WIDTH, 1, labels, &err), &err);
+    wn_records_init(&r, &config, &s, pool, norms, totals);
+    r.sequence = &sequence;
+    r.probe.routed(r.probe.arg, 0, ids[0], gates[0], outputs[0][0], 2, 3, WIDTH);
+    assert_memory_equal(s.sum_top2, want_top2, sizeof want_top2);
+    assert_memory_equal(s.sum_share, want_share, sizeof want_share);
+    wn_saliency_release(&s);
+    wn_pool_free(pool);
 }
 
 static void too_little_memory_is_refused_with_the_number_that_works(void **state)
@@ -374,6 +414,7 @@ int main(void)
         cmocka_unit_test(threads_and_chunks_change_no_byte),
         cmocka_unit_test(sums_that_are_not_finite_are_refused),
         cmocka_unit_test(a_record_brings_all_sums_of_its_layer_back),
+        cmocka_unit_test(the_top_two_and_the_shares_are_those_of_each_token),
         cmocka_unit_test(too_little_memory_is_refused_with_the_number_that_works),
         cmocka_unit_test(what_cannot_work_is_refused_before_anything_is_made),
         cmocka_unit_test(progress_is_that_of_the_whole_job),

@@ -80,6 +80,8 @@ static void make(struct wn_saliency *s)
     fill(s->sum_norm, 2 * 3 * 5, 2);
     fill(s->sum_sq, 2 * 3 * 5, 3);
     fill(s->max_norm, 2 * 3 * 5, 4);
+    fill(s->sum_top2, 2 * 3 * 5, 7);
+    fill(s->sum_share, 2 * 3 * 5, 8);
     fill(s->half_saliency, 2 * 3 * 5, 5);
     fill(s->act_mag, 3 * 6, 6);
     s->act_n[1] = s->act_n[2] = 21;
@@ -116,6 +118,8 @@ static void what_is_written_comes_back_the_same(void **state)
     assert_memory_equal(t.sum_norm, s.sum_norm, 30 * sizeof(double));
     assert_memory_equal(t.sum_sq, s.sum_sq, 30 * sizeof(double));
     assert_memory_equal(t.max_norm, s.max_norm, 30 * sizeof(double));
+    assert_memory_equal(t.sum_top2, s.sum_top2, 30 * sizeof(double));
+    assert_memory_equal(t.sum_share, s.sum_share, 30 * sizeof(double));
     assert_memory_equal(t.half_saliency, s.half_saliency, 30 * sizeof(double));
     assert_memory_equal(t.half_tokens, s.half_tokens, sizeof(s.half_tokens));
     assert_memory_equal(t.act_mag, s.act_mag, 18 * sizeof(double));

@@ -1,5 +1,5 @@
 /*
- * The saliency archive as npz (docs/formats/saliency.md). Keys that other tools write are read as they are, with
+ * Reading a saliency archive (docs/formats/saliency.md). Keys that other tools write are read as they are, with
  * whatever number type they chose; ours beyond those may be missing. An archive is refused when its arrays contradict
  * each other.
  */
@@ -231,7 +231,9 @@ static bool read_sources(struct wn_saliency *s, const struct wn_npz *z, struct w
         !take_counts(z, "source_tokens", 1, shape, &s->source_tokens, err) ||
         !take_sums(z, "sum_gate", 3, shape, &s->sum_gate, err) ||
         !take_sums(z, "sum_norm", 3, shape, &s->sum_norm, err) || !take_sums(z, "sum_sq", 3, shape, &s->sum_sq, err) ||
-        !take_sums(z, "max_norm", 3, shape, &s->max_norm, err))
+        !take_sums(z, "max_norm", 3, shape, &s->max_norm, err) ||
+        !take_sums(z, "sum_top2", 3, shape, &s->sum_top2, err) ||
+        !take_sums(z, "sum_share", 3, shape, &s->sum_share, err))
         return false;
     if (!s->source_counts &&
         !(s->source_counts = wn_alloc((size_t)(shape[0] * shape[1] * shape[2]), sizeof(*s->source_counts), err)))
@@ -315,145 +317,4 @@ bool wn_saliency_read(struct wn_saliency *s, const char *path, struct wn_err *er
     }
     wn_saliency_release(s);
     return wn_fail_in(err, "'%s'", path);
-}
-
-/* Adds an array of n dimensions filled by one of the three below; `values` NULL adds nothing. */
-static bool put_f64(struct wn_npz *z, const char *key, const double *values, uint32_t dims, const uint64_t *shape,
-                    struct wn_err *err)
-{
-    struct wn_npy a;
-
-    if (!values)
-        return true;
-    if (!wn_npy_init(&a, WN_NPY_F64, 0, dims, shape, err))
-        return false;
-    memcpy(a.data, values, (size_t)a.elements * sizeof(double));
-    if (wn_npz_add(z, key, &a, err))
-        return true;
-    wn_npy_release(&a);
-    return false;
-}
-
-/* Counts are floats in the archives that exist; all that can occur are exact in one. */
-static bool put_counts(struct wn_npz *z, const char *key, const uint64_t *values, uint32_t dims, const uint64_t *shape,
-                       struct wn_err *err)
-{
-    struct wn_npy a;
-
-    if (!values)
-        return true;
-    if (!wn_npy_init(&a, WN_NPY_F64, 0, dims, shape, err))
-        return false;
-    for (uint64_t i = 0; i < a.elements; i++)
-        ((double *)a.data)[i] = (double)values[i];
-    if (wn_npz_add(z, key, &a, err))
-        return true;
-    wn_npy_release(&a);
-    return false;
-}
-
-static bool put_i64(struct wn_npz *z, const char *key, const uint64_t *values, uint32_t dims, const uint64_t *shape,
-                    struct wn_err *err)
-{
-    struct wn_npy a;
-
-    if (!wn_npy_init(&a, WN_NPY_I64, 0, dims, shape, err))
-        return false;
-    for (uint64_t i = 0; i < a.elements; i++)
-        ((int64_t *)a.data)[i] = (int64_t)values[i];
-    if (wn_npz_add(z, key, &a, err))
-        return true;
-    wn_npy_release(&a);
-    return false;
-}
-
-static bool put_number(struct wn_npz *z, const char *key, uint64_t value, struct wn_err *err)
-{
-    return put_i64(z, key, &value, 0, NULL, err);
-}
-
-static bool put_texts(struct wn_npz *z, const char *key, const char *const *texts, uint32_t dims, const uint64_t *shape,
-                      struct wn_err *err)
-{
-    struct wn_npy a;
-    uint64_t n = dims ? shape[0] : 1;
-    size_t width = 1;
-
-    /* a text has at most as many characters as bytes */
-    for (uint64_t i = 0; i < n; i++)
-        width = strlen(texts[i]) > width ? strlen(texts[i]) : width;
-    if (!wn_npy_init(&a, WN_NPY_UNICODE, (uint32_t)width, dims, shape, err))
-        return false;
-    for (uint64_t i = 0; i < n; i++) {
-        if (!wn_npy_set_string(&a, i, texts[i], err)) {
-            wn_npy_release(&a);
-            return false;
-        }
-    }
-    if (wn_npz_add(z, key, &a, err))
-        return true;
-    wn_npy_release(&a);
-    return false;
-}
-
-static bool put_text(struct wn_npz *z, const char *key, const char *text, struct wn_err *err)
-{
-    return !*text || put_texts(z, key, &text, 0, NULL, err);
-}
-
-static bool put_layers(struct wn_npz *z, const struct wn_saliency *s, struct wn_err *err)
-{
-    uint64_t shape = s->layer_count, moe_count = 0;
-    uint64_t *list = wn_alloc(s->layer_count, sizeof(*list), err);
-    bool ok;
-
-    if (!list)
-        return false;
-    for (uint32_t l = 0; l < s->layer_count; l++)
-        if (s->layer_experts[l])
-            list[moe_count++] = l;
-    ok = put_i64(z, "moe_layers", list, 1, &moe_count, err);
-    for (uint32_t l = 0; l < s->layer_count; l++)
-        list[l] = s->layer_experts[l];
-    ok = ok && put_i64(z, "expert_counts", list, 1, &shape, err);
-    free(list);
-    return ok && put_number(z, "num_experts", s->expert_count, err) &&
-           put_number(z, "num_hidden_layers", s->layer_count, err);
-}
-
-static bool put_sources(struct wn_npz *z, const struct wn_saliency *s, struct wn_err *err)
-{
-    uint64_t shape[3] = {s->source_count, s->layer_count, s->expert_count};
-
-    return s->source_count == 0 ||
-           (put_texts(z, "source_labels", (const char *const *)s->source, 1, shape, err) &&
-            put_i64(z, "source_tokens", s->source_tokens, 1, shape, err) &&
-            put_f64(z, "per_source", s->source_saliency, 3, shape, err) &&
-            put_counts(z, "per_source_counts", s->source_counts, 3, shape, err) &&
-            put_f64(z, "sum_gate", s->sum_gate, 3, shape, err) && put_f64(z, "sum_norm", s->sum_norm, 3, shape, err) &&
-            put_f64(z, "sum_sq", s->sum_sq, 3, shape, err) && put_f64(z, "max_norm", s->max_norm, 3, shape, err));
-}
-
-static bool put_all(struct wn_npz *z, const struct wn_saliency *s, struct wn_err *err)
-{
-    uint64_t shape[2] = {s->layer_count, s->expert_count}, act[2] = {s->layer_count, s->latent_size};
-    uint64_t half[3] = {2, s->layer_count, s->expert_count};
-
-    return put_f64(z, "saliency", s->saliency, 2, shape, err) && put_counts(z, "counts", s->counts, 2, shape, err) &&
-           put_number(z, "n_tokens", s->token_count, err) && put_layers(z, s, err) &&
-           (s->top_k == 0 || put_number(z, "top_k", s->top_k, err)) && put_sources(z, s, err) &&
-           put_f64(z, "act_mag", s->act_mag, 2, act, err) && put_counts(z, "act_n", s->act_n, 1, act, err) &&
-           put_f64(z, "saliency_half", s->half_saliency, 3, half, err) &&
-           (!s->half_saliency || put_i64(z, "half_tokens", s->half_tokens, 1, half, err)) &&
-           put_text(z, "winnow_model", s->model_fingerprint, err) &&
-           put_text(z, "winnow_corpus", s->corpus_fingerprint, err) && put_text(z, "winnow_settings", s->settings, err);
-}
-
-bool wn_saliency_write(const struct wn_saliency *s, const char *path, bool overwrite, struct wn_err *err)
-{
-    struct wn_npz z = {0};
-    bool ok = put_all(&z, s, err) && wn_npz_write(&z, path, overwrite, err);
-
-    wn_npz_release(&z);
-    return ok;
 }
