@@ -76,8 +76,6 @@ typedef bool wn_keep_range_fn(void *arg, const struct wn_keep_tensor *t, const s
 /* Calls fn for the runs of t in output order; experts that are neighbours in both are one run. Stops when fn fails. */
 WN_CHECKED bool wn_keep_gather(const struct wn_keep_tensor *t, wn_keep_range_fn *fn, void *arg, struct wn_err *err);
 
-/* ---- which file each tensor goes to (keep_layout.c) ---- */
-
 struct wn_keep_cut {
     bool joined; /* all in one file; otherwise: */
     uint64_t

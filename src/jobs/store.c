@@ -14,8 +14,6 @@
 #define LOCK_NAME   "winnow.lock"
 #define MADE_KEY    "made" /* in the state: the folder is ours, and goes with what is in it */
 
-/* ---- names ---- */
-
 static char *stream_path(const struct wn_store *s, uint32_t layer, struct wn_err *err)
 {
     return wn_asprintf(err, "%s/stream-%03" PRIu32, s->folder, layer);
@@ -96,8 +94,6 @@ static void clear(const struct wn_store *s)
             remove_in(s, names[i]);
     wn_names_free(names, n);
 }
-
-/* ---- the folder, its lock and its state ---- */
 
 /* A folder with the state, with nothing at all, or with what a run leaves that died before its state was written. */
 static bool check_folder(const struct wn_store *s, struct wn_err *err)
@@ -234,8 +230,6 @@ void wn_store_remove(struct wn_store *s)
     wn_store_close(s);
 }
 
-/* ---- streams ---- */
-
 void wn_store_shape(struct wn_store *s, uint64_t tokens, uint64_t token_bytes)
 {
     s->tokens = tokens;
@@ -320,8 +314,6 @@ void wn_store_drop_stream(struct wn_store *s, uint32_t layer)
         (void)wn_path_remove(path);
     free(path);
 }
-
-/* ---- records ---- */
 
 bool wn_store_put_record(struct wn_store *s, uint32_t layer, struct wn_bytes record, struct wn_err *err)
 {
