@@ -87,8 +87,6 @@ const char *data_dir(void);
 const char *model_path(const char *arg);
 /* Says what a person should know about an open model (wn_model_warning), if anything. */
 void tell_warning(const struct wn_model *m);
-/* The same of a path that need not be a model that winnow computes. */
-void tell_warning_of(const char *path);
 /* False (WN_ERR_ARG) when the model's context is shorter than that; asked before weights are loaded. */
 bool context_fits(const struct wn_model *m, uint64_t tokens, struct wn_err *err);
 /* A pool by --threads; NULL and *err on failure. */

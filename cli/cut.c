@@ -37,7 +37,9 @@ int cut(const struct command *self, const char *source, const struct wn_plan *pl
                                  .force_plan = o->force_plan};
     struct wn_job job = talk_job();
     struct wn_prune_result r;
+    struct wn_model *m;
     struct wn_err err;
+    bool ok;
 
     if (!o->out)
         return opt_wrong(self, "--out is missing");
@@ -50,8 +52,13 @@ int cut(const struct command *self, const char *source, const struct wn_plan *pl
     } else if (o->joined) {
         p.layout = WN_LAYOUT_JOINED;
     }
-    tell_warning_of(source);
-    if (!wn_prune(&p, &job, &r, &err))
+    /* any mixture of experts is cut, also one that winnow does not compute: then there is no model to warn of */
+    p.model = m = wn_model_open(source, &err);
+    if (m)
+        tell_warning(m);
+    ok = wn_prune(&p, &job, &r, &err);
+    wn_model_close(m);
+    if (!ok)
         return talk_failed(&err);
     talk_end_line();
     if (common.json)

@@ -36,16 +36,6 @@ void tell_warning(const struct wn_model *m)
         talk("note: %s", warning);
 }
 
-void tell_warning_of(const char *path)
-{
-    struct wn_err err;
-    struct wn_model *m = wn_model_open(path, &err);
-
-    if (m)
-        tell_warning(m);
-    wn_model_close(m);
-}
-
 bool context_fits(const struct wn_model *m, uint64_t tokens, struct wn_err *err)
 {
     uint32_t most = wn_model_config(m)->context_length;

@@ -5,6 +5,7 @@
 #define WINNOW_PRUNE_H
 
 #include <winnow/job.h>
+#include <winnow/model.h>
 #include <winnow/plan.h>
 
 enum wn_layout {
@@ -15,7 +16,8 @@ enum wn_layout {
 
 struct wn_prune_options {
     const char *source, *out;
-    const struct wn_plan *plan; /* NULL: the identity plan (`convert`) */
+    const struct wn_model *model; /* the source, when it is open already: its lists are not read again. May be NULL */
+    const struct wn_plan *plan;   /* NULL: the identity plan (`convert`) */
     enum wn_layout layout;
     uint64_t shard_bytes; /* WN_LAYOUT_SPLIT */
     bool overwrite, dry_run;

@@ -13,13 +13,15 @@
 #include "jobs/prune_folder.h"
 #include "jobs/prune_meta.h"
 #include "jobs/talk.h"
+#include "model/weights.h"
 #include "sys/clock.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define COPY_STEP ((uint64_t)64 << 20) /* between two questions whether to go on */
+#define COPY_STEP   ((uint64_t)64 << 20) /* between two questions whether to go on */
+#define COPY_BUFFER ((uint64_t)4 << 20)  /* of sys/outfile.c, where the system cannot copy by itself */
 /* Blocks that are not full, and the file system's own tables: ext4's extents take less than 1/10 000. */
 #define SPACE_MARGIN       ((double)(1 << 20))
 #define SPACE_MARGIN_SHARE 1.001
@@ -168,7 +170,10 @@ static bool prepare(struct prune *p, struct wn_err *err)
                               .shard_bytes = o->layout == WN_LAYOUT_SPLIT ? o->shard_bytes : 0,
                               .alignment = 1};
 
-    if (!check_options(o, err) || !(p->source = wn_source_open(o->source, err)) || !check_fingerprint(p, err))
+    if (!check_options(o, err))
+        return false;
+    p->source = o->model ? wn_model_source(o->model) : wn_source_open(o->source, err);
+    if (!p->source || !check_fingerprint(p, err))
         return false;
     if (!wn_keep_init(&p->keep, p->source, o->plan, err))
         return wn_fail_in(err, "'%s'", o->source);
@@ -317,6 +322,9 @@ static bool run(struct prune *p, struct wn_prune_result *r, struct wn_err *err)
         fill_result(p, dry, r);
     if (ok && !p->o->dry_run)
         ok = check_space(p, dry, err);
+    /* the real sink takes what this one did, and all else that grows with the model is there already */
+    if (ok)
+        wn_job_note_memory(p->job, COPY_BUFFER);
     wn_sink_free(dry);
     if (!ok || p->o->dry_run)
         return ok;
@@ -340,6 +348,7 @@ bool wn_prune(const struct wn_prune_options *o, const struct wn_job *job, struct
     wn_prune_kv_release(&p.kv);
     free(p.names);
     wn_keep_release(&p.keep);
-    wn_source_close(p.source);
+    if (!o->model)
+        wn_source_close(p.source);
     return ok;
 }

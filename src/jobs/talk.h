@@ -26,6 +26,12 @@ WN_CHECKED static inline bool wn_job_progress(const struct wn_job *job, const ch
     return wn_job_step(job, phase, NULL, done, total, unit, err);
 }
 
+/*
+ * Notes the largest resident set that the job will have: what there is now, and `more` bytes. To be called when what
+ * grows with the model is there, and before the long work.
+ */
+void wn_job_note_memory(const struct wn_job *job, uint64_t more);
+
 static inline void wn_job_note(const struct wn_job *job, const char *line)
 {
     if (job && job->note)

@@ -230,6 +230,7 @@ static bool compare(struct verify *v, const struct wn_plan *plan, struct wn_veri
         return wn_fail_in(err, "the source");
     if (!(v->want = wn_alloc(STEP, 1, err)) || !(v->have = wn_alloc(STEP, 1, err)))
         return false;
+    wn_job_note_memory(v->job, 2 * STEP); /* which no page of is there yet */
     if (wn_source_gguf(v->source) ? !wn_verify_kv(&v->keep, plan, v->out, err)
                                   : !wn_verify_folder(&v->keep, plan, v->out, &same, err))
         return false;

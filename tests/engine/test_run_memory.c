@@ -55,8 +55,8 @@ static void run(const char *path, const struct wn_session_options *o, struct mea
     if (!w)
         return;
     r->owned = wn_weights_owned(w);
-    r->told = r->base + in.tensor_bytes - in.class_bytes[WN_CLASS_VISION] + r->owned + need.state + need.cache +
-              need.scratch;
+    r->told =
+        r->base + in.tensor_bytes - in.class_bytes[WN_CLASS_VISION] + r->owned + need.state + need.cache + need.scratch;
     r->ok = (s = wn_session_new(m, w, pool, o, &r->err)) && fill(s, o, wn_model_config(m)->vocab_size, &r->err);
     r->peak = wn_peak_memory();
 }
@@ -80,8 +80,8 @@ static struct measured run_in_child(const char *path, const struct wn_session_op
     close(ends[1]);
     if (!r.ok)
         fail_msg("%s", r.err.msg);
-    printf("told %" PRIu64 " (%" PRIu64 " before, %" PRIu64 " owned), taken %" PRIu64 ": %.3f\n", r.told, r.base, r.owned,
-           r.peak, (double)r.peak / (double)r.told);
+    printf("told %" PRIu64 " (%" PRIu64 " before, %" PRIu64 " owned), taken %" PRIu64 ": %.3f\n", r.told, r.base,
+           r.owned, r.peak, (double)r.peak / (double)r.told);
     return r;
 }
 
