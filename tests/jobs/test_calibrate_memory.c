@@ -62,14 +62,27 @@ static struct calibration run_of(const char *model, const char *corpus, unsigned
         .model = model, .threads = threads, .o = {.corpus = corpus, .out = wn_test_path(wn_test_folder(), "sal.npz")}};
 }
 
-static void check_close(const struct measured *r)
+/*
+ * A run's peak must be close to what was told. More is never right; less happens when the system is short of memory and
+ * takes mapped pages away while they are in use, so then it is tried again.
+ */
+static struct measured measure_close(struct calibration *c)
 {
-    double share = (double)r->peak / (double)r->told.peak;
+    struct measured r;
+    double share;
 
-    printf("told %" PRIu64 " (base %" PRIu64 ", layer %" PRIu64 ", scratch %" PRIu64 ", records %" PRIu64
-           "), taken %" PRIu64 ": %.3f\n",
-           r->told.peak, r->told.base, r->told.layer, r->told.scratch, r->told.records, r->peak, share);
-    assert_true(share > 0.95 && share < 1.05);
+    c->o.overwrite = true;
+    for (int tries = 0;; tries++) {
+        r = measure_in_child(c);
+        share = (double)r.peak / (double)r.told.peak;
+        printf("told %" PRIu64 " (base %" PRIu64 ", layer %" PRIu64 ", scratch %" PRIu64 ", records %" PRIu64
+               "), taken %" PRIu64 ": %.3f\n",
+               r.told.peak, r.told.base, r.told.layer, r.told.scratch, r.told.records, r.peak, share);
+        assert_true(share < 1.05);
+        if (share > 0.95)
+            return r;
+        assert_true(tries < 4);
+    }
 }
 
 static void the_peak_is_what_was_announced(void **state)
@@ -80,8 +93,7 @@ static void the_peak_is_what_was_announced(void **state)
 
     (void)state;
     c.o.max_tokens = 4096;
-    r = measure_in_child(&c);
-    check_close(&r);
+    r = measure_close(&c);
     assert_true(r.told.layer < 4000000); /* of 24 MB: one layer at a time is what is held */
 }
 
@@ -108,12 +120,10 @@ static void an_allowance_is_kept(void **state)
     (void)state;
     c.o.max_tokens = 2048;
     c.o.sequence = 256;
-    roomy = measure_in_child(&c);
+    roomy = measure_close(&c);
     c.o.ram = roomy.told.peak - roomy.told.scratch / 2;
-    c.o.overwrite = true;
-    tight = measure_in_child(&c);
+    tight = measure_close(&c);
     assert_true(tight.told.chunk < roomy.told.chunk);
-    check_close(&tight);
     assert_true((double)tight.peak < 1.05 * (double)c.o.ram);
     assert_true(tight.peak < roomy.peak);
 }
