@@ -182,7 +182,8 @@ static void keep_note(void *arg, const char *line)
 {
     struct notes *n = arg;
 
-    snprintf(n->n++ ? n->last : n->first, sizeof(n->first), "%s", line);
+    if (strstr(line, "no number")) /* others are about memory */
+        snprintf(n->n++ ? n->last : n->first, sizeof(n->first), "%s", line);
 }
 
 static void verify_noting(const char *path, struct notes *notes, struct wn_verify_result *v)
