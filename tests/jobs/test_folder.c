@@ -1,5 +1,6 @@
 /* What lies beside a folder's weights: configs that say a thing twice, cards, and scales that are no numbers. */
 #include "prune_help.h"
+#include "jobs/verify_parts.h"
 #include "sys/file.h"
 
 #include <stdio.h>
@@ -236,6 +237,30 @@ static void scales_that_are_no_number_are_told_in_a_gguf(void **state)
     assert_string_equal(notes.last, "in all 18 scales that are no number, in 16 matrices");
 }
 
+/* However the bytes come in pieces, blocks stay where they are. */
+static void pieces_of_any_length_count_the_same(void **state)
+{
+    enum { BLOCKS = 12, BYTES = BLOCKS * 17 };
+    const struct wn_tensor from = {.name = "t", .type = WN_MXFP4};
+    const struct wn_keep_layer layer = {.layer = 1};
+    const struct wn_keep_tensor t = {
+        .from = &from, .name = "t", .axis = WN_AXIS_OUTER, .layer = &layer, .slab_bytes = 4 * 17};
+    uint8_t bytes[BYTES];
+
+    (void)state;
+    for (size_t i = 0; i < BYTES; i++)
+        bytes[i] = i % 17 == 0 ? (i / 17 % 3 == 0 ? 255 : 127) : 255; /* codes may be anything */
+    for (size_t piece = 1; piece <= BYTES; piece++) {
+        struct wn_scales s = {0};
+
+        for (size_t at = 0; at < BYTES; at += piece)
+            wn_scales_look(&s, &t, at, bytes + at, at + piece < BYTES ? piece : BYTES - at);
+        wn_scales_end(&s);
+        assert_int_equal(s.all, BLOCKS / 3);
+        assert_int_equal(s.notes, BLOCKS / 4);
+    }
+}
+
 static void scales_that_are_no_number_are_told_in_a_folder(void **state)
 {
     struct notes notes;
@@ -265,6 +290,7 @@ int main(void)
         cmocka_unit_test(another_card_or_index_is_no_identical_folder),
         cmocka_unit_test(scales_that_are_no_number_are_told_in_a_gguf),
         cmocka_unit_test(scales_that_are_no_number_are_told_in_a_folder),
+        cmocka_unit_test(pieces_of_any_length_count_the_same),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
