@@ -64,7 +64,7 @@ macos:
 
 fuzz: deps
 	@tools/install-packages.sh clang libclang-rt-14-dev
-	cmake --preset fuzz && cmake --build --preset fuzz
+	cmake --preset fuzz && cmake --build --preset fuzz --target fuzz_targets
 	tools/fuzz.sh build/fuzz $(or $(SECONDS),60)
 
 lint: deps

@@ -48,7 +48,7 @@ bool wn_lines_next(struct wn_lines *l, struct wn_bytes *line, struct wn_err *err
     size_t seen = 0; /* bytes of this line known to hold no newline */
 
     for (;;) {
-        const char *from = l->held.at + l->start;
+        const char *from = l->held.at ? l->held.at + l->start : NULL; /* nothing has been read yet */
         size_t have = l->held.n - l->start;
         const char *end = have > seen ? memchr(from + seen, '\n', have - seen) : NULL;
 
