@@ -322,7 +322,7 @@ static void sizes_that_64_bits_do_not_count_are_refused_with_the_figures(void **
                 "18446744073709551615 of cache");
     assert_int_equal(err.code, WN_ERR_NOMEM);
 
-    o.chunk = INT32_MAX;
+    o.chunk = 1u << 30; /* 2^70 floats of experts' inputs, which wrap to none */
     c.kv_lora_rank = c.qk_rope_dim = 1;
     c.hidden_size = c.attn_res_block = 1u << 20;
     c.experts_per_token = c.expert_count = c.moe_intermediate_size = 1u << 20;
