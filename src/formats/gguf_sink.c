@@ -164,7 +164,7 @@ static char *path(const struct wn_sink *s, uint32_t file, struct wn_err *err)
         return wn_strdup(s->out, err);
     if (numbered(s->out, &no, &count))
         n -= SUFFIX_BYTES;
-    else if (n > 5 && strcmp(s->out + n - 5, ".gguf") == 0)
+    else if (n > 5 && wn_ends_with(s->out, ".gguf"))
         n -= 5;
     return wn_asprintf(err, "%.*s-%05" PRIu32 "-of-%05" PRIu32 ".gguf", (int)n, s->out, file + 1, s->file_count);
 }

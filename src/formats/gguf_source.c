@@ -107,7 +107,7 @@ static bool check_first_name(const char *path, uint64_t no, uint64_t count, stru
                        "'%s' is file %" PRIu64 " of a set of %" PRIu64 ": name the first, -00001-of-%05" PRIu64 ".gguf",
                        path, no + 1, count, count);
     (void)snprintf(suffix, sizeof suffix, "-00001-of-%05" PRIu64 ".gguf", count);
-    if (n <= SUFFIX_BYTES || strcmp(path + n - SUFFIX_BYTES, suffix) != 0)
+    if (n <= SUFFIX_BYTES || !wn_ends_with(path, suffix))
         return wn_fail(err, WN_ERR_FORMAT, "'%s' begins a set of %" PRIu64 " files, so its name should end in '%s'",
                        path, count, suffix);
     return true;

@@ -148,7 +148,7 @@ static bool read_entry(struct wn_npz *z, zip_t *zip, zip_uint64_t i, size_t arch
     if (!(st.valid & ZIP_STAT_NAME))
         return true;
     n = strlen(st.name);
-    if (n <= 4 || strcmp(st.name + n - 4, ".npy") != 0)
+    if (n <= 4 || !wn_ends_with(st.name, ".npy"))
         return true;
     name = wn_strndup(st.name, n - 4, err);
     if (!name)
