@@ -53,6 +53,7 @@ static bool whole(enum wn_gguf_value type, const char *at, uint64_t *v, bool *ne
 
     if (!has_sign && type != WN_GGUF_U8 && type != WN_GGUF_U16 && type != WN_GGUF_U32 && type != WN_GGUF_U64)
         return false;
+    assert(bytes > 0 && bytes <= 8);
     *v = wn_load_le(at, bytes);
     *negative = has_sign && (*v >> (bytes * 8 - 1)) != 0;
     if (*negative && bytes < 8)
