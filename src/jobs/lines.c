@@ -48,8 +48,8 @@ bool wn_lines_next(struct wn_lines *l, struct wn_bytes *line, struct wn_err *err
     size_t seen = 0; /* bytes of this line known to hold no newline */
 
     for (;;) {
-        const char *from = l->held.at ? l->held.at + l->start : NULL; /* nothing has been read yet */
         size_t have = l->held.n - l->start;
+        const char *from = have > 0 ? l->held.at + l->start : NULL; /* at first nothing has been read */
         const char *end = have > seen ? memchr(from + seen, '\n', have - seen) : NULL;
 
         if (end || (l->at == l->file.bytes && have > 0)) {
