@@ -70,7 +70,19 @@ int talk_failed(const struct wn_err *err);
 const char *text_size(uint64_t bytes, char *buf, size_t size);
 const char *text_count(uint64_t n, char *buf, size_t size);
 
-/* Prints one JSON document and a line end; frees it. Returns EXIT_DONE, or EXIT_FAILED when stdout cannot take it. */
+/* JSON strings of any bytes: what is not UTF-8 in them is U+FFFD. NULL when memory is out. */
+json_t *json_text(const char *text);
+json_t *json_bytes(const char *bytes, size_t n);
+/*
+ * Add a value, which is taken, to an array or object (whose key may be any bytes), which is the answer: NULL, and all is
+ * freed, when either is NULL or memory is out. So a document is built without a question and print_json asks once.
+ */
+json_t *json_add(json_t *array, json_t *value);
+json_t *json_put(json_t *object, const char *key, json_t *value);
+/*
+ * Prints one JSON document and a line end; frees it. Returns EXIT_DONE, or EXIT_FAILED when there is none (NULL) or stdout
+ * cannot take it, and says so.
+ */
 int print_json(json_t *j);
 /* Flushes stdout; EXIT_FAILED (and says so) when it could not take everything. */
 int finish_output(void);

@@ -69,9 +69,9 @@ static int calibrate(const struct wn_model *m, const struct wn_calibrate_options
     if (common.json) {
         json_t *j = json_need(&r.need);
 
-        json_object_set_new(j, "layers_done", json_integer(r.layers_done));
-        json_object_set_new(j, "layers_resumed", json_integer(r.layers_resumed));
-        json_object_set_new(j, "seconds", json_real(r.seconds));
+        j = json_put(j, "layers_done", json_integer(r.layers_done));
+        j = json_put(j, "layers_resumed", json_integer(r.layers_resumed));
+        j = json_put(j, "seconds", json_real(r.seconds));
         return print_json(j);
     }
     if (!o.dry_run)

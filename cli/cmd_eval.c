@@ -44,11 +44,12 @@ static json_t *json_results(const char *path, const struct wn_eval_options *e, c
     json_t *a = json_array();
 
     for (size_t i = 0; i < e->text_count; i++)
-        json_array_append_new(a, json_pack("{ss ss sI sI sI sf sf}", "domain", r[i].domain, "file", e->texts[i].path,
-                                           "tokens", (json_int_t)r[i].tokens, "windows", (json_int_t)r[i].windows,
-                                           "predicted", (json_int_t)r[i].predicted, "nll", r[i].nll, "perplexity",
-                                           r[i].perplexity));
-    return json_pack("{ss sI so}", "model", path, "window", (json_int_t)(e->window ? e->window : 512), "domains", a);
+        a = json_add(a, json_pack("{so so sI sI sI sf sf}", "domain", json_text(r[i].domain), "file",
+                                  json_text(e->texts[i].path), "tokens", (json_int_t)r[i].tokens, "windows",
+                                  (json_int_t)r[i].windows, "predicted", (json_int_t)r[i].predicted, "nll", r[i].nll,
+                                  "perplexity", r[i].perplexity));
+    return json_pack("{so sI so}", "model", json_text(path), "window", (json_int_t)(e->window ? e->window : 512),
+                     "domains", a);
 }
 
 static int score(const char *path, const struct wn_eval_options *e, struct wn_err *err)

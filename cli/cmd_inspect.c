@@ -52,36 +52,35 @@ static json_t *json_shape(const struct wn_config *c)
 static json_t *to_json(const char *path, const struct wn_inspection *in)
 {
     json_t *classes = json_object(), *types = json_array();
-    json_t *j =
-        json_pack("{ss ss ss ss sb sI sI sI sI sI}", "model", path, "container", in->container, "architecture",
-                  in->architecture, "fingerprint", in->fingerprint, "known", in->known, "files", (json_int_t)in->files,
-                  "tensors", (json_int_t)in->tensors, "file_bytes", (json_int_t)in->file_bytes, "tensor_bytes",
-                  (json_int_t)in->tensor_bytes, "header_bytes", (json_int_t)in->header_bytes);
+    json_t *j = json_pack("{so so so ss sb sI sI sI sI sI}", "model", json_text(path), "container",
+                          json_text(in->container), "architecture", json_text(in->architecture), "fingerprint",
+                          in->fingerprint, "known", in->known, "files", (json_int_t)in->files, "tensors",
+                          (json_int_t)in->tensors, "file_bytes", (json_int_t)in->file_bytes, "tensor_bytes",
+                          (json_int_t)in->tensor_bytes, "header_bytes", (json_int_t)in->header_bytes);
 
     for (int c = 0; c < WN_CLASS_COUNT; c++)
-        json_object_set_new(classes, wn_class_name((enum wn_class)c),
-                            json_pack("{sI sI sI}", "tensors", (json_int_t)in->class_tensors[c], "bytes",
-                                      (json_int_t)in->class_bytes[c], "token_bytes",
-                                      (json_int_t)in->class_token_bytes[c]));
+        classes =
+            json_put(classes, wn_class_name((enum wn_class)c),
+                     json_pack("{sI sI sI}", "tensors", (json_int_t)in->class_tensors[c], "bytes",
+                               (json_int_t)in->class_bytes[c], "token_bytes", (json_int_t)in->class_token_bytes[c]));
     for (size_t i = 0; i < in->type_count; i++)
-        json_array_append_new(types,
-                              json_pack("{ss sI sI}", "type", in->types[i].type, "tensors",
-                                        (json_int_t)in->types[i].tensors, "bytes", (json_int_t)in->types[i].bytes));
-    json_object_set_new(j, "classes", classes);
-    json_object_set_new(j, "types", types);
+        types = json_add(types, json_pack("{so sI sI}", "type", json_text(in->types[i].type), "tensors",
+                                          (json_int_t)in->types[i].tensors, "bytes", (json_int_t)in->types[i].bytes));
+    j = json_put(j, "classes", classes);
+    j = json_put(j, "types", types);
     if (!in->known)
         return j;
-    json_object_set_new(j, "shape", json_shape(in->config));
-    json_object_set_new(j, "token_bytes", json_integer((json_int_t)in->token_bytes));
-    json_object_set_new(j, "expert_bytes", json_integer((json_int_t)in->expert_bytes));
-    json_object_set_new(j, "state_bytes", json_integer((json_int_t)in->state_bytes));
-    json_object_set_new(j, "kv_bytes_per_token", json_integer((json_int_t)in->kv_bytes_per_token));
+    j = json_put(j, "shape", json_shape(in->config));
+    j = json_put(j, "token_bytes", json_integer((json_int_t)in->token_bytes));
+    j = json_put(j, "expert_bytes", json_integer((json_int_t)in->expert_bytes));
+    j = json_put(j, "state_bytes", json_integer((json_int_t)in->state_bytes));
+    j = json_put(j, "kv_bytes_per_token", json_integer((json_int_t)in->kv_bytes_per_token));
     if (bandwidth > 0) {
-        json_object_set_new(j, "bandwidth", json_real(bandwidth));
-        json_object_set_new(j, "tokens_per_second", json_real(tokens_per_second(in)));
+        j = json_put(j, "bandwidth", json_real(bandwidth));
+        j = json_put(j, "tokens_per_second", json_real(tokens_per_second(in)));
     }
     if (o.context > 0)
-        json_object_set_new(j, "context_bytes", json_integer((json_int_t)context_bytes(in)));
+        j = json_put(j, "context_bytes", json_integer((json_int_t)context_bytes(in)));
     return j;
 }
 

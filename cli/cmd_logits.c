@@ -57,7 +57,7 @@ static int write_logits(const struct wn_model *m, struct wn_err *err)
     if (!ok)
         return talk_failed(err);
     if (common.json)
-        return print_json(json_pack("{ss sI sI}", "out", o.out, "tokens", (json_int_t)count, "vocabulary",
+        return print_json(json_pack("{so sI sI}", "out", json_text(o.out), "tokens", (json_int_t)count, "vocabulary",
                                     (json_int_t)wn_model_config(m)->vocab_size));
     printf("%s: %zu x %u f32\n", o.out, count, wn_model_config(m)->vocab_size);
     return finish_output();

@@ -79,15 +79,15 @@ static json_t *json_kept(const struct wn_plan *plan, const struct wn_plan_kept *
     for (size_t s = 0; s < k->source_count; s++) {
         json_t *row = json_object();
 
-        json_object_set_new(sources, k->source[s], json_real(k->kept_source[s]));
+        sources = json_put(sources, k->source[s], json_real(k->kept_source[s]));
         for (size_t t = 0; t < k->source_count; t++)
-            json_object_set_new(row, k->source[t], json_real(k->overlap[s * k->source_count + t]));
-        json_object_set_new(overlap, k->source[s], row);
+            row = json_put(row, k->source[t], json_real(k->overlap[s * k->source_count + t]));
+        overlap = json_put(overlap, k->source[s], row);
     }
     for (size_t l = 0; l < k->layer_count; l++)
-        json_array_append_new(layers, json_real(k->kept_layer[l]));
-    return json_pack("{ss ss sI sI sI sf so so so sf}", "mode", plan->mode, "criterion", plan->criterion, "experts",
-                     (json_int_t)plan->num_experts, "kept_per_layer",
+        layers = json_add(layers, json_real(k->kept_layer[l]));
+    return json_pack("{so so sI sI sI sf so so so sf}", "mode", json_text(plan->mode), "criterion",
+                     json_text(plan->criterion), "experts", (json_int_t)plan->num_experts, "kept_per_layer",
                      (json_int_t)(plan->layer_count ? plan->layers[0].keep_count : 0), "layers",
                      (json_int_t)plan->layer_count, "kept", k->kept, "kept_per_source", sources, "kept_by_layer",
                      layers, "overlap", overlap, "chance_overlap", k->chance);

@@ -140,29 +140,20 @@ static bool compute(struct generation *g, struct wn_session *s, struct wn_sample
 
 static int report_json(const struct generation *g, struct wn_err *err)
 {
-    size_t n, m = 0;
-    char *text = wn_vocab_decode(g->vocab, g->ids, g->ledger.tokens, &n, err),
-         *clean = text ? malloc(3 * (n + 8)) : NULL;
     const char *finish = g->ledger.ended ? "eos" : interrupted() ? "interrupted" : "length";
-    struct wn_utf8_stream u = {0};
+    size_t n;
+    char *text = wn_vocab_decode(g->vocab, g->ids, g->ledger.tokens, &n, err);
     json_t *ids = json_array(), *j;
 
-    if (!clean) {
-        if (text)
-            wn_fail(err, WN_ERR_NOMEM, "out of memory: a text of %zu bytes", n);
-        free(text);
+    if (!text) {
         json_decref(ids);
         return talk_failed(err);
     }
-    m = wn_utf8_stream(&u, text, n, clean);
-    m += wn_utf8_stream(&u, "", 0, clean + m);
     for (size_t i = 0; i < g->ledger.tokens; i++)
-        json_array_append_new(ids, json_integer(g->ids[i]));
-    j = json_pack("{so so ss}", "text", json_stringn(clean, m), "ids", ids, "finish", finish);
-    free(clean);
+        ids = json_add(ids, json_integer(g->ids[i]));
+    j = json_pack("{so so ss}", "text", json_bytes(text, n), "ids", ids, "finish", finish);
     free(text);
-    json_ledger(j, &g->ledger, &g->in);
-    return print_json(j);
+    return print_json(json_ledger(j, &g->ledger, &g->in));
 }
 
 static int report(struct generation *g, struct wn_err *err)

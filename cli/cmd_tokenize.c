@@ -23,19 +23,10 @@ static const struct poptOption table[] = {
 /* A token's bytes as a JSON string: valid UTF-8 as it is, anything else by U+FFFD. */
 static json_t *json_token(const struct wn_vocab *v, uint32_t id)
 {
-    struct wn_utf8_stream s = {0};
-    size_t n, m;
+    size_t n;
     const char *bytes = wn_vocab_token(v, id, &n);
-    char *out = malloc(3 * (n + 8));
-    json_t *j;
 
-    if (!out)
-        return NULL;
-    m = wn_utf8_stream(&s, bytes ? bytes : "", n, out);
-    m += wn_utf8_stream(&s, "", 0, out + m);
-    j = json_stringn(out, m);
-    free(out);
-    return j;
+    return json_bytes(bytes ? bytes : "", bytes ? n : 0);
 }
 
 static int print_ids(const struct wn_vocab *v, const uint32_t *ids, size_t count)
@@ -44,8 +35,8 @@ static int print_ids(const struct wn_vocab *v, const uint32_t *ids, size_t count
         json_t *a = json_array(), *p = json_array();
 
         for (size_t i = 0; i < count; i++) {
-            json_array_append_new(a, json_integer(ids[i]));
-            json_array_append_new(p, json_token(v, ids[i]));
+            a = json_add(a, json_integer(ids[i]));
+            p = json_add(p, json_token(v, ids[i]));
         }
         return print_json(json_pack("{sI so so}", "count", (json_int_t)count, "ids", a, "pieces", p));
     }

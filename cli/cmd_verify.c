@@ -23,10 +23,11 @@ static int report(const char *out, bool ok, const struct wn_verify_result *r, co
 
     talk_end_line();
     if (common.json) {
-        int code = print_json(json_pack("{ss sb ss sI sI sI sb sb}", "out", out, "ok", ok, "difference",
-                                        ok ? "" : err->msg, "tensors", (json_int_t)r->tensors, "experts",
-                                        (json_int_t)r->experts, "bytes", (json_int_t)r->bytes, "identical_files",
-                                        r->identical_files, "parts_bound", r->parts_bound));
+        int code = print_json(json_pack("{so sb so sI sI sI sI sb sb}", "out", json_text(out), "ok", ok, "difference",
+                                        json_text(ok ? "" : err->msg), "tensors", (json_int_t)r->tensors, "experts",
+                                        (json_int_t)r->experts, "bytes", (json_int_t)r->bytes, "bad_scales",
+                                        (json_int_t)r->bad_scales, "identical_files", r->identical_files, "parts_bound",
+                                        r->parts_bound));
 
         return ok ? code : EXIT_FAILED;
     }

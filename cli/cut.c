@@ -21,7 +21,7 @@ static void print_result(const char *out, const struct wn_prune_result *r, bool 
 
 static json_t *json_result(const char *out, const struct wn_prune_result *r, bool dry_run)
 {
-    return json_pack("{ss sb sI sI sI sI sI sI sf}", "out", out, "dry_run", dry_run, "source_bytes",
+    return json_pack("{so sb sI sI sI sI sI sI sf}", "out", json_text(out), "dry_run", dry_run, "source_bytes",
                      (json_int_t)r->source_bytes, "out_bytes", (json_int_t)r->out_bytes, "out_tensor_bytes",
                      (json_int_t)r->out_tensor_bytes, "files", (json_int_t)r->files, "tensors", (json_int_t)r->tensors,
                      "copied_bytes", (json_int_t)r->copied_bytes, "seconds", r->seconds);

@@ -105,24 +105,24 @@ void tell_ledger(const struct ledger *l, const struct wn_inspection *in)
          rate * (double)in->token_bytes * 1e-9, classes_text(in, classes, sizeof classes));
 }
 
-void json_ledger(json_t *j, const struct ledger *l, const struct wn_inspection *in)
+json_t *json_ledger(json_t *j, const struct ledger *l, const struct wn_inspection *in)
 {
     json_t *classes = json_object();
 
     for (int c = 0; c < WN_CLASS_COUNT; c++)
         if (in->class_token_bytes[c])
-            json_object_set_new(classes, wn_class_name((enum wn_class)c),
-                                json_integer((json_int_t)in->class_token_bytes[c]));
-    json_object_set_new(j, "prompt_tokens", json_integer((json_int_t)l->prompt_tokens));
-    json_object_set_new(j, "tokens", json_integer((json_int_t)l->tokens));
-    json_object_set_new(j, "prompt_tokens_per_second", json_real(meter_rate(&l->prompt, l->prompt_tokens)));
-    json_object_set_new(j, "tokens_per_second", json_real(meter_rate(&l->generation, l->tokens)));
-    json_object_set_new(j, "token_bytes", json_integer((json_int_t)in->token_bytes));
-    json_object_set_new(j, "token_bytes_by_class", classes);
-    json_object_set_new(j, "prompt_page_faults", json_integer((json_int_t)l->prompt.faults));
-    json_object_set_new(j, "page_faults", json_integer((json_int_t)l->generation.faults));
-    json_object_set_new(j, "disk_bytes", json_integer((json_int_t)l->generation.disk_bytes));
-    json_object_set_new(j, "disk_bound", json_boolean(meter_disk_bound(&l->generation, l->tokens, in->token_bytes)));
-    json_object_set_new(j, "memory_told", json_integer((json_int_t)l->told));
-    json_object_set_new(j, "memory_peak", json_integer((json_int_t)l->peak));
+            classes =
+                json_put(classes, wn_class_name((enum wn_class)c), json_integer((json_int_t)in->class_token_bytes[c]));
+    j = json_put(j, "prompt_tokens", json_integer((json_int_t)l->prompt_tokens));
+    j = json_put(j, "tokens", json_integer((json_int_t)l->tokens));
+    j = json_put(j, "prompt_tokens_per_second", json_real(meter_rate(&l->prompt, l->prompt_tokens)));
+    j = json_put(j, "tokens_per_second", json_real(meter_rate(&l->generation, l->tokens)));
+    j = json_put(j, "token_bytes", json_integer((json_int_t)in->token_bytes));
+    j = json_put(j, "token_bytes_by_class", classes);
+    j = json_put(j, "prompt_page_faults", json_integer((json_int_t)l->prompt.faults));
+    j = json_put(j, "page_faults", json_integer((json_int_t)l->generation.faults));
+    j = json_put(j, "disk_bytes", json_integer((json_int_t)l->generation.disk_bytes));
+    j = json_put(j, "disk_bound", json_boolean(meter_disk_bound(&l->generation, l->tokens, in->token_bytes)));
+    j = json_put(j, "memory_told", json_integer((json_int_t)l->told));
+    return json_put(j, "memory_peak", json_integer((json_int_t)l->peak));
 }

@@ -36,7 +36,7 @@ struct ledger {
 };
 /* The last two lines of a run, as talk. */
 void tell_ledger(const struct ledger *l, const struct wn_inspection *in);
-/* The same as the end of a JSON document. */
-void json_ledger(json_t *j, const struct ledger *l, const struct wn_inspection *in);
+/* The same as the end of a JSON document, as json_put. */
+json_t *json_ledger(json_t *j, const struct ledger *l, const struct wn_inspection *in);
 
 #endif

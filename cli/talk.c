@@ -198,12 +198,3 @@ int finish_output(void)
     fprintf(stderr, "winnow: standard output could not be written\n");
     return EXIT_FAILED;
 }
-
-int print_json(json_t *j)
-{
-    int bad = !j || json_dumpf(j, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) != 0;
-
-    json_decref(j);
-    putchar('\n');
-    return bad ? EXIT_FAILED : finish_output();
-}

@@ -9,6 +9,7 @@
 #include "jobs/plan_rank.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +20,7 @@ struct measure {
     enum wn_criterion criterion;
     struct wn_ranked *rank; /* [expert] */
     uint8_t *top;           /* [source][expert]: 1 where the expert is among the source's best */
+    bool too_large;         /* a sum that double cannot hold: a share of it would be none */
 };
 
 void wn_plan_kept_release(struct wn_plan_kept *k)
@@ -74,7 +76,7 @@ static void add_layer(const struct measure *m, const struct wn_plan_layer *l, ui
 }
 
 /* per_layer [layer]; returns the share over all layers. */
-static double measure_kept(const struct measure *m, uint32_t source, double *per_layer)
+static double measure_kept(struct measure *m, uint32_t source, double *per_layer)
 {
     double part = 0, whole = 0;
 
@@ -86,6 +88,7 @@ static double measure_kept(const struct measure *m, uint32_t source, double *per
         part += layer_part;
         whole += layer_whole;
     }
+    m->too_large |= !isfinite(whole);
     return share(part, whole);
 }
 
@@ -159,9 +162,11 @@ bool wn_plan_keeps(const struct wn_saliency *s, const struct wn_plan *p, struct 
         for (uint32_t i = 0; i < s->source_count; i++)
             kept->kept_source[i] = measure_kept(&m, i, kept->kept_source_layer + i * kept->layer_count);
         measure_overlap(&m);
-    } else {
-        wn_plan_kept_release(kept);
+        if (m.too_large)
+            ok = wn_fail(err, WN_ERR_FORMAT, "the saliency of all experts sums up to more than a number can hold");
     }
+    if (!ok)
+        wn_plan_kept_release(kept);
     free(m.rank);
     free(m.top);
     return ok;

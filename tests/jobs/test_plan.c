@@ -111,6 +111,29 @@ static void weights_turn_the_choice(void **state)
     wn_plan_release(&p);
 }
 
+/* Each entry is a number, their sum is none: no share of it is told. */
+static void sums_that_no_number_holds_are_refused(void **state)
+{
+    static const uint32_t experts[1] = {4};
+    static const char *const labels[1] = {"a"};
+    const char *path = wn_test_path(wn_test_folder(), "s.npz");
+    const struct wn_plan_options o = {.keep = 2};
+    struct wn_plan_kept kept;
+    struct wn_saliency s;
+    struct wn_plan p;
+    struct wn_err err;
+
+    (void)state;
+    CHECK_OK(wn_saliency_init(&s, 1, experts, 1, 0, 1, labels, &err), &err);
+    s.source_tokens[0] = 10;
+    for (uint32_t e = 0; e < 4; e++)
+        s.source_saliency[e] = 1e308;
+    wn_saliency_add_up(&s);
+    CHECK_OK(wn_saliency_write(&s, path, false, &err), &err);
+    wn_saliency_release(&s);
+    CHECK_FAILS(wn_plan_make(path, &o, &p, &kept, &err), &err, "more than a number can hold");
+}
+
 static void the_lower_id_stays_on_a_tie(void **state)
 {
     /* counts over both sources: 5 6 7 8 9 10 11 12; prose alone: all 5 */
@@ -456,6 +479,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_most_salient_experts_stay_in_rising_order),
         cmocka_unit_test(weights_turn_the_choice),
+        cmocka_unit_test(sums_that_no_number_holds_are_refused),
         cmocka_unit_test(the_lower_id_stays_on_a_tie),
         cmocka_unit_test(a_share_is_rounded_to_the_nearest_number),
         cmocka_unit_test(layers_of_896_experts_and_of_one_are_planned),

@@ -1,0 +1,70 @@
+/*
+ * The result as one JSON document. Paths, labels and messages may hold any bytes, JSON holds UTF-8: what is none becomes
+ * U+FFFD, so that no name can cost the result. Whatever still cannot be told (memory, a number that is none) is a
+ * failure with a sentence, never an empty line.
+ *
+ * A document under construction is NULL once a piece of it could not be made, and stays so: only print_json asks.
+ */
+#include "cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <winnow/vocab.h>
+
+json_t *json_bytes(const char *bytes, size_t n)
+{
+    struct wn_utf8_stream s = {0};
+    char *clean = malloc(3 * (n + 8));
+    json_t *j;
+    size_t m;
+
+    if (!clean)
+        return NULL;
+    m = wn_utf8_stream(&s, bytes, n, clean);
+    m += wn_utf8_stream(&s, "", 0, clean + m);
+    j = json_stringn(clean, m);
+    free(clean);
+    return j;
+}
+
+json_t *json_text(const char *text)
+{
+    return json_bytes(text, strlen(text));
+}
+
+json_t *json_add(json_t *array, json_t *value)
+{
+    if (json_array_append_new(array, value) == 0)
+        return array;
+    json_decref(array);
+    return NULL;
+}
+
+json_t *json_put(json_t *object, const char *key, json_t *value)
+{
+    json_t *clean = json_text(key);
+    int bad = !clean || json_object_set_new(object, json_string_value(clean), value) != 0;
+
+    if (!clean)
+        json_decref(value);
+    json_decref(clean);
+    if (!bad)
+        return object;
+    json_decref(object);
+    return NULL;
+}
+
+int print_json(json_t *j)
+{
+    char *text = j ? json_dumps(j, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
+
+    json_decref(j);
+    if (!text) {
+        talk_end_line();
+        fprintf(stderr, "winnow: the result cannot be told as JSON: a number in it is none, or memory ran out\n");
+        return EXIT_FAILED;
+    }
+    puts(text); /* finish_output sees what failed */
+    free(text);
+    return finish_output();
+}
