@@ -83,7 +83,7 @@ bool wn_cpu_narrow(unsigned detected, const char *words, unsigned *cpu, struct w
         {"neon", WN_CPU_NEON},
     };
 
-    if (!words || strcmp(words, "native") == 0) {
+    if (!words || words[0] == '\0' || strcmp(words, "native") == 0) {
         *cpu = detected;
         return true;
     }

@@ -16,7 +16,7 @@ enum {
 
 /* What this processor has. */
 unsigned wn_cpu_detect(void);
-/* The same, narrowed by `words` (NULL or "native": not at all). */
+/* The same, narrowed by `words` (NULL, nothing or "native": not at all). */
 WN_CHECKED bool wn_cpu_narrow(unsigned detected, const char *words, unsigned *cpu, struct wn_err *err);
 /* Processors that this process may run on, at least 1. */
 unsigned wn_cpu_count(void);

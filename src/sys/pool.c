@@ -23,6 +23,8 @@
 /* About the price of one sleep and wake-up, so waiting never costs more than twice the better choice. */
 #define SPIN_SECONDS 8e-6
 #define THREADS_MAX  4096
+/* Kernels take up to 80 KiB; what a thread gets without being asked is `ulimit -s`, which may be next to nothing. */
+#define STACK_BYTES ((size_t)1 << 20)
 
 struct worker {
     struct wn_pool *pool; /* the pool that this lies in */
@@ -178,24 +180,45 @@ void wn_pool_run(struct wn_pool *pool, wn_piece_fn *fn, void *arg, size_t pieces
     atomic_store(&pool->busy, false);
 }
 
-/* Starts the workers with all signals held off: those are for the program's own threads. */
-static bool workers_start(struct wn_pool *pool, struct wn_err *err)
+/* Starts the workers that are wanted still; 0, or why one could not be. */
+static int workers_add(struct wn_pool *pool, const pthread_attr_t *how)
 {
-    sigset_t all, before;
     int fault = 0;
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     while (pool->started < pool->threads - 1 && fault == 0) {
         struct worker *w = &pool->workers[pool->started];
 
         w->pool = pool;
         w->number = pool->started + 1;
-        fault = pthread_create(&w->thread, NULL, worker_main, w);
+        fault = pthread_create(&w->thread, how, worker_main, w);
         if (fault == 0)
             pool->started++;
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return fault;
+}
+
+/*
+ * Signals are for the program's own threads and held off here, but for those that a thread brings upon itself: the system
+ * kills a process that holds off its own SIGBUS, whatever handler the program has for it.
+ */
+static bool workers_start(struct wn_pool *pool, struct wn_err *err)
+{
+    static const int own[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL};
+    sigset_t held, before;
+    pthread_attr_t how;
+    int fault = pthread_attr_init(&how);
+
+    if (fault == 0) {
+        sigfillset(&held);
+        for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+            sigdelset(&held, own[i]);
+        pthread_sigmask(SIG_SETMASK, &held, &before);
+        fault = pthread_attr_setstacksize(&how, STACK_BYTES);
+        if (fault == 0)
+            fault = workers_add(pool, &how);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        pthread_attr_destroy(&how);
+    }
     if (fault)
         return wn_fail(err, WN_ERR_NOMEM, "thread %u of %u could not be started: %s", pool->started + 2, pool->threads,
                        strerror(fault));

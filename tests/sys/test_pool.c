@@ -176,6 +176,45 @@ static void a_pool_that_cannot_be_had_says_so(void **state)
     }
 }
 
+static void say_42(int number)
+{
+    (void)number;
+    _exit(42);
+}
+
+/* The caller's pieces wait, so that it is a worker that brings the signal upon itself. */
+static void piece_fault(void *arg, size_t piece, unsigned worker)
+{
+    (void)piece;
+    if (worker == 0)
+        nanosleep(&(struct timespec){5, 0}, NULL);
+    else
+        raise(*(int *)arg);
+}
+
+static void a_worker_that_faults_gets_to_the_programs_handler(void **state)
+{
+    static const int faults[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+        int number = faults[i], status;
+        pid_t pid = fork();
+
+        assert_true(pid >= 0);
+        if (pid == 0) {
+            struct wn_pool *pool = wn_pool_new(2, &err);
+
+            signal(number, say_42);
+            if (pool)
+                wn_pool_run(pool, piece_fault, &number, 2);
+            _exit(0);
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 42);
+    }
+}
+
 #if !defined(NDEBUG) && !defined(__SANITIZE_THREAD__)
 static void piece_that_nests(void *arg, size_t piece, unsigned worker)
 {
@@ -223,6 +262,7 @@ int main(void)
         cmocka_unit_test(a_run_returns_only_when_the_slowest_piece_is_done),
         cmocka_unit_test(a_pool_that_waits_takes_no_processor_time),
         cmocka_unit_test(a_pool_that_cannot_be_had_says_so),
+        cmocka_unit_test(a_worker_that_faults_gets_to_the_programs_handler),
         cmocka_unit_test(a_piece_that_runs_pieces_is_caught_by_an_assertion),
     };
 
