@@ -156,6 +156,9 @@ static void gguf_keys_that_contradict_the_tensors_are_refused(void **state)
                  "expert_gating_func' is 1, wanted 2");
     bind_refused(rewritten_gguf(path, NULL, 0, "kimi-k3.attention.key_length", "\x51\0\0\0"),
                  "key_length' is 81, wanted 80");
+    /* a sum of 16 beyond 32 bits */
+    bind_refused(rewritten_gguf(path, NULL, 0, "kimi-k3.attention.kv_lora_rank", "\xff\xff\xff\xff"),
+                 "key_length' is 80, wanted 4294967311");
     bind_refused(rewritten_gguf(path, NULL, 0, "kimi-k3.kda.head_dim", "\x40\0\0\0"), "wanted [192, 128]");
     bind_refused(rewritten_gguf(path, NULL, 0, "general.architecture", "\x07\0\0\0\0\0\0\0qwen-k3"),
                  "architecture 'qwen-k3' is not computed");
