@@ -20,19 +20,6 @@
 
 #define NEAT __attribute__((aligned(64))) /* a register's load that crosses cache lines takes two */
 
-/* Columns first .. first + n - 1 of m as a matrix of their own; first a multiple of STEP. */
-static struct wn_matrix columns(const struct wn_matrix *m, size_t first, size_t n)
-{
-    const struct wn_type_info *info = wn_type_info(m->type);
-    struct wn_matrix part = *m;
-
-    part.cols = n;
-    part.data += first / info->block_elements * info->block_bytes;
-    if (part.scales)
-        part.scales += first / 32;
-    return part;
-}
-
 /* Asks for a row's bytes before they are needed, while the multipliers work. What is not there is not fetched. */
 static void row_ask(const struct wn_matrix *m, uint64_t row)
 {
@@ -68,7 +55,7 @@ static void mul_rows(const struct wn_kernels *k, const struct wn_matrix *m, uint
 
     tile.lanes = lanes;
     do {
-        struct wn_matrix part = columns(m, c, cols - c < width ? cols - c : width);
+        struct wn_matrix part = wn_matrix_columns(m, c, cols - c < width ? cols - c : width);
 
         tile.cols = (size_t)part.cols;
         tile.first = c == 0;

@@ -1,5 +1,6 @@
 /* The table from type to decoder and encoder, and the decoding of one row of a matrix. */
 #include "quant/quant.h"
+#include "quant/affine.h"
 #include "quant/family.h"
 
 #include <assert.h>
@@ -41,7 +42,7 @@ wn_encode_fn *wn_quant_encoder(enum wn_type t)
 
 bool wn_quant_can_decode(enum wn_type t)
 {
-    return t == WN_MXFP4_SPLIT || wn_quant_decoder(t) != NULL;
+    return t == WN_MXFP4_SPLIT || wn_affine_bits(t) || wn_quant_decoder(t) != NULL;
 }
 
 void wn_quant_decode_row(const struct wn_matrix *m, uint64_t row, float *dst)
@@ -53,6 +54,8 @@ void wn_quant_decode_row(const struct wn_matrix *m, uint64_t row, float *dst)
     assert(cols % wn_type_info(m->type)->block_elements == 0);
     if (m->type == WN_MXFP4_SPLIT)
         wn_decode_mxfp4_split(data, m->scales + row * m->scale_row_bytes, dst, cols);
+    else if (wn_affine_bits(m->type))
+        wn_affine_decode_row(m, row, dst);
     else
         wn_quant_decoder(m->type)(data, dst, cols);
 }

@@ -12,7 +12,7 @@
 typedef void wn_decode_fn(const uint8_t *blocks, float *dst, size_t n);
 typedef void wn_encode_fn(const float *src, uint8_t *blocks, size_t n);
 
-/* NULL for types that are no weights (integers) and for WN_MXFP4_SPLIT, which needs two arrays. */
+/* NULL for types that are no weights (integers) and for those whose scales lie apart: MXFP4_SPLIT, affine. */
 wn_decode_fn *wn_quant_decoder(enum wn_type t);
 /* F32, F16 (round to nearest even), BF16 (nearest even, NaN stays NaN) and Q8_0; NULL for the others. */
 wn_encode_fn *wn_quant_encoder(enum wn_type t);

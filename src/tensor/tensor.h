@@ -31,7 +31,8 @@ static inline uint64_t wn_tensor_elements(const struct wn_tensor *t)
 
 /*
  * A matrix in memory: rows of cols weights of one type, each row a whole number of blocks. A borrowed view; it owns
- * nothing. For WN_MXFP4_SPLIT `scales` holds one e8m0 byte per 32 columns; it is NULL for all other types.
+ * nothing. WN_MXFP4_SPLIT has one e8m0 byte per 32 columns in `scales`. Affine types have a scale and a bias per `group`
+ * columns, both of type scale_type. All other types leave these fields 0.
  */
 struct wn_matrix {
     enum wn_type type;
@@ -39,7 +40,10 @@ struct wn_matrix {
     const uint8_t *data;
     size_t row_bytes;
     const uint8_t *scales;
-    size_t scale_row_bytes;
+    size_t scale_row_bytes; /* of biases too */
+    const uint8_t *biases;
+    uint32_t group;
+    enum wn_type scale_type;
 };
 
 /* Rows first .. first + n - 1 of m as a matrix of their own. */
@@ -51,6 +55,27 @@ static inline struct wn_matrix wn_matrix_rows(const struct wn_matrix *m, uint64_
     part.data += first * m->row_bytes;
     if (part.scales)
         part.scales += first * m->scale_row_bytes;
+    if (part.biases)
+        part.biases += first * m->scale_row_bytes;
+    return part;
+}
+
+/* Columns first .. first + n - 1; both whole blocks, and whole groups where the type has scales apart. */
+static inline struct wn_matrix wn_matrix_columns(const struct wn_matrix *m, uint64_t first, uint64_t n)
+{
+    const struct wn_type_info *info = wn_type_info(m->type);
+    struct wn_matrix part = *m;
+
+    part.cols = n;
+    part.data += first / info->block_elements * info->block_bytes;
+    if (part.biases) {
+        size_t skip = (size_t)(first / m->group) * wn_type_info(m->scale_type)->block_bytes;
+
+        part.scales += skip;
+        part.biases += skip;
+    } else if (part.scales) {
+        part.scales += first / info->block_elements;
+    }
     return part;
 }
 

@@ -40,6 +40,12 @@ enum wn_type {
     WN_Q1_0,
     WN_Q2_0,
     WN_MXFP4_SPLIT, /* data: 16 bytes a block of 32; the scale byte lies in an array of its own */
+    WN_AFFINE2,     /* codes only, as MLX packs them; scales and biases lie in arrays of their own (quant/affine.h) */
+    WN_AFFINE3,
+    WN_AFFINE4,
+    WN_AFFINE5,
+    WN_AFFINE6,
+    WN_AFFINE8,
     WN_I8,
     WN_I16,
     WN_I32,

@@ -74,14 +74,18 @@ static void rows_of_both_packings_have_the_same_bits(void **state)
     size_t n;
     uint8_t *file = golden_file("mxfp4_map.safetensors", &n);
     const float *wanted = golden_array(file, n, "values.f32", 24 * 96 * 4);
-    struct wn_matrix split = {WN_MXFP4_SPLIT,
-                              24,
-                              96,
-                              golden_array(file, n, "hf.weight_packed", 24 * 48),
-                              48,
-                              golden_array(file, n, "hf.weight_scale", 24 * 3),
-                              3};
-    struct wn_matrix blocks = {WN_MXFP4, 24, 96, golden_array(file, n, "gguf.blocks", 24 * 51), 51, NULL, 0};
+    struct wn_matrix split = {.type = WN_MXFP4_SPLIT,
+                              .rows = 24,
+                              .cols = 96,
+                              .data = golden_array(file, n, "hf.weight_packed", 24 * 48),
+                              .row_bytes = 48,
+                              .scales = golden_array(file, n, "hf.weight_scale", 24 * 3),
+                              .scale_row_bytes = 3};
+    struct wn_matrix blocks = {.type = WN_MXFP4,
+                               .rows = 24,
+                               .cols = 96,
+                               .data = golden_array(file, n, "gguf.blocks", 24 * 51),
+                               .row_bytes = 51};
     float a[96], b[96];
 
     (void)state;
