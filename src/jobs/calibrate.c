@@ -100,13 +100,13 @@ static bool run(struct wn_calibration_run *r, struct wn_err *err)
 }
 
 /* What would only be found out at the end. */
-static bool check_out(const struct wn_calibrate_options *o, struct wn_err *err)
+static bool check_out(const struct wn_calibrate_options *o, const struct wn_model *m, struct wn_err *err)
 {
     char *folder;
     bool there;
 
-    if (!o->overwrite && wn_path_exists(o->out))
-        return wn_fail(err, WN_ERR_ARG, "'%s' exists already", o->out);
+    if (!wn_outfile_may_open(o->out, o->overwrite, err) || !wn_output_spares(o->out, &o->corpus, 1, m, err))
+        return false;
     folder = wn_path_parent(o->out, err);
     if (!folder)
         return false;
@@ -130,7 +130,7 @@ bool wn_calibrate(const struct wn_model *m, struct wn_pool *pool, const struct w
     double start = wn_clock_seconds();
     bool ok;
 
-    if (!check_out(o, err) || !wn_calibration_init(&r.c, m, wn_pool_threads(pool), o, err))
+    if (!check_out(o, m, err) || !wn_calibration_init(&r.c, m, wn_pool_threads(pool), o, err))
         return false;
     r.result.need = r.c.need;
     ok = tell_need(&r, err) && run(&r, err);

@@ -72,6 +72,8 @@ bool wn_logits_write(const struct wn_model *m, const struct wn_weights *weights,
         return wn_fail(err, WN_ERR_ARG, "no token ids: there are no logits to compute");
     if (count > UINT32_MAX)
         return wn_fail(err, WN_ERR_ARG, "%zu token ids are more than a session can hold", count);
+    if (!wn_outfile_may_open(path, overwrite, err) || !wn_output_spares(path, NULL, 0, m, err))
+        return false;
     o = (struct wn_session_options){.context = (uint32_t)count};
     s = wn_session_new(m, weights, pool, &o, err);
     if (!s)

@@ -46,17 +46,21 @@ WN_CHECKED char *wn_file_slurp(const char *path, uint64_t limit, size_t *n, stru
  */
 struct wn_outfile {
     char *path, *part; /* owned */
+    struct wn_unfinished *noted; /* the .part, for a sudden end */
     int fd;
     uint64_t at; /* next byte of wn_outfile_write */
     bool overwrite;
     bool finished; /* durable and closed: only its name is to be changed */
 };
 
-/* What open asks first: whether PATH is free, or may be overwritten and is no folder. */
+/*
+ * What open asks first: whether PATH is free, or may be overwritten and is a regular file. A link is none: what it points to
+ * would stay as it is, and to write there is for the user to say.
+ */
 WN_CHECKED bool wn_outfile_may_open(const char *path, bool overwrite, struct wn_err *err);
 /*
  * Fails when PATH exists and overwrite is false; so does the commit, when something took the name meanwhile. A left-over
- * PATH.part is replaced.
+ * PATH.part is replaced when it is a regular file.
  */
 WN_CHECKED bool wn_outfile_open(struct wn_outfile *o, const char *path, bool overwrite, struct wn_err *err);
 WN_CHECKED bool wn_outfile_write(struct wn_outfile *o, const void *bytes, size_t n, struct wn_err *err);
@@ -87,6 +91,8 @@ WN_CHECKED bool wn_file_put(const char *path, const void *bytes, size_t n, bool 
 
 bool wn_path_exists(const char *path);
 bool wn_path_is_folder(const char *path);
+/* A regular file, or a link to one: what wn_file_open opens. */
+bool wn_path_is_file(const char *path);
 /* Makes a folder (its parent must exist); an existing folder is fine. */
 WN_CHECKED bool wn_path_make_folder(const char *path, struct wn_err *err);
 /* Removes a file; true when there is none now. */

@@ -7,6 +7,7 @@
 #include "sys/file.h"
 #include "base/alloc.h"
 #include "base/checked.h"
+#include "sys/unfinished.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -75,9 +76,23 @@ static bool still_there(int fd, const char *path)
     return fstat(fd, &a) == 0 && stat(path, &b) == 0 && a.st_ino == b.st_ino && a.st_dev == b.st_dev;
 }
 
+/* Nothing is there, or a regular file: a device or a pipe is neither replaced nor even opened. */
+static bool may_replace(const char *path, struct wn_err *err)
+{
+    struct stat st;
+
+    if (lstat(path, &st) != 0 || S_ISREG(st.st_mode))
+        return true;
+    if (S_ISLNK(st.st_mode))
+        return wn_fail(err, WN_ERR_ARG, "'%s' is a link: name the file that it points to, or remove it", path);
+    return wn_fail(err, WN_ERR_ARG, "'%s' is not a regular file", path);
+}
+
 static bool open_part(struct wn_outfile *o, struct wn_err *err)
 {
     for (int tries = 0; tries < 100; tries++) {
+        if (!may_replace(o->part, err))
+            return false;
         o->fd = open(o->part, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
         if (o->fd < 0)
             return wn_fail(err, WN_ERR_IO, "'%s': %s", o->part, strerror(errno));
@@ -88,9 +103,11 @@ static bool open_part(struct wn_outfile *o, struct wn_err *err)
                 return wn_fail(err, WN_ERR_IO, "'%s': %s", o->part, strerror(errno));
         }
         if (still_there(o->fd, o->part)) {
-            if (!refused() && ftruncate(o->fd, 0) == 0)
+            o->noted = wn_unfinished_note(o->part, err);
+            if (o->noted && (refused() || ftruncate(o->fd, 0) != 0))
+                (void)fail_write(o, 0, err);
+            else if (o->noted)
                 return true;
-            (void)fail_write(o, 0, err);
             (void)unlink(o->part); /* it is ours, and good for nothing */
             return false;
         }
@@ -105,6 +122,7 @@ static void drop(struct wn_outfile *o, bool remove_part)
 {
     if (o->part && remove_part && (o->fd >= 0 || o->finished))
         (void)unlink(o->part);
+    wn_unfinished_forget(o->noted);
     if (o->fd >= 0)
         (void)close(o->fd);
     free(o->path);
@@ -118,7 +136,7 @@ bool wn_outfile_may_open(const char *path, bool overwrite, struct wn_err *err)
         return wn_fail(err, WN_ERR_ARG, "'%s' exists already", path);
     if (wn_path_is_folder(path))
         return wn_fail(err, WN_ERR_ARG, "'%s' is a folder, not a file", path);
-    return true;
+    return may_replace(path, err);
 }
 
 bool wn_outfile_open(struct wn_outfile *o, const char *path, bool overwrite, struct wn_err *err)

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <winnow/job.h>
 
 static struct wn_err err;
 
@@ -110,6 +111,52 @@ static void an_existing_output_is_kept_unless_overwriting_is_asked_for(void **st
 
         assert_string_equal(text, "old");
         free(text);
+    }
+}
+
+static void an_output_that_is_no_regular_file_is_neither_replaced_nor_opened(void **state)
+{
+    const char *folder = wn_test_folder(), *pipe = wn_test_path(folder, "pipe"), *link = wn_test_path(folder, "link"),
+               *target = wn_test_path(folder, "target");
+    struct wn_outfile o;
+    struct stat st;
+
+    (void)state;
+    put_file(target, "old");
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    assert_int_equal(symlink(target, link), 0);
+    CHECK_FAILS(wn_outfile_open(&o, pipe, true, &err), &err, "pipe' is not a regular file");
+    CHECK_FAILS(wn_outfile_open(&o, link, true, &err), &err, "link' is a link: name the file that it points to");
+    CHECK_FAILS(wn_outfile_open(&o, folder, true, &err), &err, "is a folder, not a file");
+    CHECK_FAILS(wn_outfile_open(&o, link, false, &err), &err, "exists already");
+    /* nor is the .part opened or removed when it is none */
+    assert_int_equal(rename(pipe, wn_test_path(folder, "x.part")), 0);
+    CHECK_FAILS(wn_outfile_open(&o, wn_test_path(folder, "x"), true, &err), &err, "x.part' is not a regular file");
+    assert_int_equal(stat(wn_test_path(folder, "x.part"), &st), 0);
+    assert_true(S_ISFIFO(st.st_mode));
+    assert_int_equal(stat(target, &st), 0);
+    assert_int_equal(st.st_size, 3);
+}
+
+static void a_sudden_end_removes_what_is_unfinished_and_nothing_else(void **state)
+{
+    const char *folder = wn_test_folder(),
+               *path[3] = {wn_test_path(folder, "a"), wn_test_path(folder, "b"), wn_test_path(folder, "c")};
+    struct wn_outfile o[3];
+
+    (void)state;
+    for (int again = 0; again < 2; again++) { /* names that come back are known still */
+        for (size_t i = 0; i < 3; i++)
+            CHECK_OK(wn_outfile_open(&o[i], path[i], true, &err), &err);
+        CHECK_OK(wn_outfile_commit(&o[0], &err), &err);
+        wn_outfile_abandon(&o[1]);
+        put_file(wn_test_path(folder, "a.part"), "another's by now");
+        put_file(wn_test_path(folder, "b.part"), "another's by now");
+        wn_remove_unfinished();
+        assert_false(wn_path_exists(wn_test_path(folder, "c.part")));
+        assert_true(wn_path_exists(path[0]) && wn_path_exists(wn_test_path(folder, "a.part")) &&
+                    wn_path_exists(wn_test_path(folder, "b.part")));
+        wn_outfile_abandon(&o[2]);
     }
 }
 
@@ -329,6 +376,8 @@ int main(void)
         cmocka_unit_test(an_empty_file_maps_to_a_nothing_that_is_not_null),
         cmocka_unit_test(nothing_stands_under_the_name_until_commit),
         cmocka_unit_test(an_existing_output_is_kept_unless_overwriting_is_asked_for),
+        cmocka_unit_test(an_output_that_is_no_regular_file_is_neither_replaced_nor_opened),
+        cmocka_unit_test(a_sudden_end_removes_what_is_unfinished_and_nothing_else),
         cmocka_unit_test(a_name_taken_meanwhile_is_left_alone),
         cmocka_unit_test(paths_know_their_folders),
         cmocka_unit_test(a_lock_is_held_by_one_at_a_time),
