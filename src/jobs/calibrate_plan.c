@@ -11,7 +11,13 @@
 #define CHUNK_MOST  512 /* more gains nothing: each expert of K3 already sees about nine tokens */
 #define CHUNK_LEAST 16
 /* Code that runs for the first time, and pages that the system maps around those touched: 0.1 to 0.6 MB were seen. */
-#define UNFORESEEN ((uint64_t)320 << 10)
+#define UNFORESEEN ((uint64_t)1 << 20)
+/*
+ * What a process holds is measured, and differs a little from one start to the next. So a refusal names more than it
+ * measured, and who comes back with that number passes.
+ */
+#define NAMED_SLACK ((uint64_t)4 << 20)
+#define NAMED_STEP  ((uint64_t)1 << 20)
 
 static uint64_t most(uint64_t a, uint64_t b)
 {
@@ -102,7 +108,7 @@ static bool fit_ram(struct wn_calibration *c, unsigned threads, uint64_t embeddi
         return wn_fail(err, WN_ERR_ARG,
                        "calibrating needs at least %" PRIu64 " bytes of memory (%" PRIu64
                        " for the largest layer), and %" PRIu64 " are allowed",
-                       c->need.peak, c->need.layer, ram);
+                       (c->need.peak + NAMED_SLACK + NAMED_STEP - 1) / NAMED_STEP * NAMED_STEP, c->need.layer, ram);
     return true;
 }
 
@@ -127,6 +133,7 @@ static bool work_out(struct wn_calibration *c, unsigned threads, struct wn_err *
     wn_ends_release(&ends);
     n->records = record_bytes(c);
     wn_source_drop_pages(wn_model_source(c->model));
+    wn_memory_give_back();
     n->base = wn_resident_memory();
     return fit_ram(c, threads, embedding, err);
 }

@@ -9,6 +9,8 @@
 
 #if defined(__APPLE__)
 #include <mach/mach.h>
+#elif defined(__GLIBC__)
+#include <malloc.h>
 #endif
 
 double wn_clock_seconds(void)
@@ -68,4 +70,11 @@ uint64_t wn_total_memory(void)
         return (uint64_t)pages * (uint64_t)size;
 #endif
     return 0;
+}
+
+void wn_memory_give_back(void)
+{
+#if defined(__GLIBC__)
+    (void)malloc_trim(0);
+#endif
 }
