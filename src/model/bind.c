@@ -65,7 +65,7 @@ const struct wn_tensor *wn_bind_find(struct wn_binder *b, enum wn_role role, uns
 {
     char full[WN_NAME_BYTES];
     const struct wn_tensor *t;
-    bool named = wn_name_write(b->model->container, b->model->prefix, role, which, b->layer, 0, full);
+    bool named = wn_name_write(b->model->naming, b->model->prefix, role, which, b->layer, 0, full);
 
     assert(named);
     (void)named;
@@ -175,7 +175,7 @@ static bool bind_score(struct wn_binder *b, enum wn_role role, float **v)
 
     if (!bind_floats(b, role, 0, 1, n, v))
         return false;
-    if (b->model->container == WN_CONTAINER_GGUF)
+    if (b->model->naming == WN_NAMING_GGUF)
         return true;
     if (!bind_floats(b, role, 1, 1, n, &proj))
         return false;
@@ -284,7 +284,7 @@ static bool check_no_other_ends(const struct wn_binder *b)
         char name[WN_NAME_BYTES];
 
         for (unsigned k = 0; k < 2 && !wn_role_names((enum wn_role)i)->in_layer && !bound; k++)
-            if (wn_name_write(b->model->container, b->model->prefix, (enum wn_role)i, k, 0, 0, name) &&
+            if (wn_name_write(b->model->naming, b->model->prefix, (enum wn_role)i, k, 0, 0, name) &&
                 wn_source_find(b->source, name))
                 return wn_fail(b->err, WN_ERR_FORMAT, "tensor '%s' has no place: the config has %s", name,
                                i == WN_ROLE_HEAD ? "'tie_word_embeddings'" : "no 'attn_res_block_size'");

@@ -76,7 +76,7 @@ static bool bind_decay(struct wn_binder *b, float **a)
     *a = wn_bind_alloc(b, b->config->kda_heads, sizeof(**a));
     if (!*a)
         return false;
-    return b->model->container == WN_CONTAINER_GGUF ? decay_from_negative(b, t, *a) : decay_from_log(b, t, *a);
+    return b->model->naming == WN_NAMING_GGUF ? decay_from_negative(b, t, *a) : decay_from_log(b, t, *a);
 }
 
 /* x goes to `out` channels by way of a narrow middle, which is as wide as a head. */
@@ -201,7 +201,7 @@ static bool bind_kv(struct wn_binder *b, struct wn_mla_weights *w)
     w->v_b = wn_bind_alloc(b, c->heads, sizeof(w->v_b[0]));
     if (!w->v_b)
         return false;
-    if (b->model->container == WN_CONTAINER_SAFETENSORS)
+    if (b->model->naming == WN_NAMING_HF)
         return split_kv(b, w);
     return bind_per_head(b, 0, c->kv_lora_rank, c->qk_nope_dim, w->k_b) &&
            bind_per_head(b, 1, c->v_head_dim, c->kv_lora_rank, w->v_b);

@@ -11,9 +11,9 @@ static bool bind_expert_apart(struct wn_binder *b, enum wn_role role, uint32_t e
     char codes_name[WN_NAME_BYTES], scales_name[WN_NAME_BYTES], plain_name[WN_NAME_BYTES];
     const struct wn_tensor *codes, *scales;
     const uint64_t whole[] = {rows, cols};
-    bool named = wn_name_write(b->model->container, b->model->prefix, role, 0, b->layer, expert, codes_name) &&
-                 wn_name_write(b->model->container, b->model->prefix, role, 1, b->layer, expert, scales_name) &&
-                 wn_name_write(b->model->container, b->model->prefix, role, 0, b->layer, expert, plain_name);
+    bool named = wn_name_write(b->model->naming, b->model->prefix, role, 0, b->layer, expert, codes_name) &&
+                 wn_name_write(b->model->naming, b->model->prefix, role, 1, b->layer, expert, scales_name) &&
+                 wn_name_write(b->model->naming, b->model->prefix, role, 0, b->layer, expert, plain_name);
 
     if (!named)
         return wn_fail(b->err, WN_ERR_ARG, "experts have no names of their own in this container");
@@ -59,8 +59,7 @@ static bool bind_experts_apart(struct wn_binder *b, uint64_t in, struct wn_moe_w
             !bind_expert_apart(b, WN_ROLE_EXPERT_DOWN, e, in, inner, &w->experts[e].down))
             return false;
     }
-    if (wn_name_write(b->model->container, b->model->prefix, WN_ROLE_EXPERT_GATE, 0, b->layer, w->expert_count,
-                      extra) &&
+    if (wn_name_write(b->model->naming, b->model->prefix, WN_ROLE_EXPERT_GATE, 0, b->layer, w->expert_count, extra) &&
         wn_source_find(b->source, extra))
         return wn_fail(b->err, WN_ERR_FORMAT, "tensor '%s': layer %u should have %u experts only", extra, b->layer,
                        w->expert_count);
@@ -90,7 +89,7 @@ static bool bind_experts(struct wn_binder *b, struct wn_moe_weights *w)
     w->experts = wn_bind_alloc(b, w->expert_count, sizeof(w->experts[0]));
     if (!w->experts)
         return false;
-    if (b->model->container == WN_CONTAINER_SAFETENSORS)
+    if (b->model->naming == WN_NAMING_HF)
         return bind_experts_apart(b, in, w);
     return bind_slabs(b, WN_ROLE_EXPERT_GATE, inner, in, offsetof(struct wn_expert, gate), w) &&
            bind_slabs(b, WN_ROLE_EXPERT_UP, inner, in, offsetof(struct wn_expert, up), w) &&

@@ -220,7 +220,7 @@ static const struct wn_tensor *tensor_of(const struct reader *r, enum wn_role ro
 {
     char full[WN_NAME_BYTES];
 
-    return wn_name_write(WN_CONTAINER_GGUF, "", role, 0, layer, 0, full) ? wn_source_find(r->source, full) : NULL;
+    return wn_name_write(WN_NAMING_GGUF, "", role, 0, layer, 0, full) ? wn_source_find(r->source, full) : NULL;
 }
 
 static bool any_layer_has(const struct reader *r, enum wn_role role)

@@ -88,14 +88,20 @@ static void add_files(const struct wn_source *s, struct wn_inspection *in)
     }
 }
 
-static bool is_embedding(enum wn_container container, const char *name)
+/* The table that a token reads one row of, in parts where MLX quantises it. */
+static bool is_embedding(const char *name)
 {
     const struct wn_role_names *row = wn_role_names(WN_ROLE_EMBEDDING);
+    char weight[WN_NAME_BYTES], beside[WN_NAME_BYTES];
 
-    if (container == WN_CONTAINER_GGUF)
-        return strcmp(name, row->gguf[0]) == 0;
-    return strcmp(name, row->hf[0]) == 0 ||
-           (strncmp(name, "language_model.", 15) == 0 && strcmp(name + 15, row->hf[0]) == 0);
+    if (strncmp(name, "language_model.", 15) == 0)
+        name += 15;
+    for (int naming = 0; naming < WN_NAMING_COUNT; naming++)
+        if (strcmp(name, row->name[naming][0]) == 0)
+            return true;
+    return wn_name_write(WN_NAMING_MLX, "", WN_ROLE_EMBEDDING, 0, 0, 0, weight) &&
+           ((wn_name_beside(weight, "scales", beside) && strcmp(name, beside) == 0) ||
+            (wn_name_beside(weight, "biases", beside) && strcmp(name, beside) == 0));
 }
 
 static void add_tensors(const struct wn_source *s, struct wn_inspection *in, struct tally *tally)
@@ -116,8 +122,8 @@ static void add_tensors(const struct wn_source *s, struct wn_inspection *in, str
         if (part.class == WN_CLASS_ROUTED && tally->routed && part.layer >= 0 &&
             (uint32_t)part.layer < in->config->layer_count)
             tally->routed[part.layer] += t->bytes;
-        if (part.class == WN_CLASS_EMBEDDING && is_embedding(container, t->name))
-            tally->embedding_table = t->bytes;
+        if (part.class == WN_CLASS_EMBEDDING && is_embedding(t->name))
+            tally->embedding_table += t->bytes;
     }
 }
 

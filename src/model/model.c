@@ -35,12 +35,12 @@ static bool find_prefix(struct wn_model *m, struct wn_err *err)
     static const char *const prefixes[] = {"language_model.", ""};
 
     m->prefix = "";
-    if (m->container == WN_CONTAINER_GGUF)
+    if (m->naming != WN_NAMING_HF)
         return true;
     for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
         char name[WN_NAME_BYTES];
 
-        if (wn_name_write(m->container, prefixes[i], WN_ROLE_EMBEDDING, 0, 0, 0, name) &&
+        if (wn_name_write(m->naming, prefixes[i], WN_ROLE_EMBEDDING, 0, 0, 0, name) &&
             wn_source_find(m->source, name)) {
             m->prefix = prefixes[i];
             return true;
@@ -111,6 +111,7 @@ static bool open_parts(struct wn_model *m, const char *path, struct wn_err *err)
     if (!m->source)
         return false;
     m->container = wn_source_container(m->source);
+    m->naming = wn_naming_of_source(m->source);
     if (!wn_config_of_source(m->source, &m->config, err) || !find_prefix(m, err) || !index_layers(m, err))
         return wn_fail_in(err, "'%s'", path);
     m->slot = wn_alloc(1, sizeof(*m->slot), err);

@@ -3,6 +3,7 @@
 #define WN_MODEL_OWN_H
 
 #include "formats/source.h"
+#include "model/naming.h"
 #include <pthread.h>
 #include <winnow/model.h>
 
@@ -23,6 +24,7 @@ struct wn_model {
     struct wn_source *source;
     struct wn_config config;
     enum wn_container container;
+    enum wn_naming naming;
     const char *prefix; /* what HF names start with; static */
     /* Tensors of layer i: in_layer[layer_at[i] .. layer_at[i + 1] - 1], numbers in the source; both owned. */
     size_t *layer_at, *in_layer;

@@ -1,17 +1,18 @@
 /*
  * What a tensor's name means for pruning and inspecting, without opening the model for computing: its class, its layer,
- * and how the expert axis runs through it. The one table of names (names.c) answers for HF and GGUF alike, so that
- * loading, pruning, verifying and inspecting cannot disagree.
+ * and how the expert axis runs through it. The one table of names (names.c) answers for HF, MLX and GGUF alike, so
+ * that loading, pruning, verifying and inspecting cannot disagree.
  */
 #ifndef WN_MODEL_PARTS_H
 #define WN_MODEL_PARTS_H
 
 #include "formats/source.h"
+#include "model/naming.h"
 #include <winnow/model.h>
 
 enum wn_expert_axis {
     WN_AXIS_NONE,  /* no expert axis: copied as it is */
-    WN_AXIS_OUTER, /* the outermost dimension counts experts (GGUF slabs, router rows, router bias) */
+    WN_AXIS_OUTER, /* the outermost dimension counts experts (slabs of GGUF and MLX, router rows, router bias) */
     WN_AXIS_NAME   /* the tensor belongs to one expert, whose number is part of its name (HF) */
 };
 
@@ -22,6 +23,8 @@ struct wn_part {
     uint32_t expert;                 /* WN_AXIS_NAME only */
     size_t expert_at, expert_digits; /* WN_AXIS_NAME: where in the name the number stands */
     bool router;                     /* router matrix or bias */
+    bool low;                        /* the experts' second bank (enum wn_bank) */
+    enum wn_naming naming;           /* the only one that has this name; WN_NAMING_COUNT: HF and MLX, or unknown */
 };
 
 /*

@@ -20,29 +20,69 @@ static struct wn_part hf(const char *name)
     return p;
 }
 
+static void check_written(enum wn_naming naming, enum wn_role role, const char *name)
+{
+    struct wn_part p;
+
+    wn_part_of(naming == WN_NAMING_GGUF ? WN_CONTAINER_GGUF : WN_CONTAINER_SAFETENSORS, name, &p);
+    if (p.class != wn_role_names(role)->class)
+        fail_msg("'%s' is taken for '%s'", name, wn_class_name(p.class));
+    assert_int_equal(p.layer, wn_role_names(role)->in_layer ? 92 : -1);
+    assert_true(p.router == (role == WN_ROLE_ROUTER || role == WN_ROLE_ROUTER_BIAS));
+    if (p.naming != naming && p.naming != WN_NAMING_COUNT)
+        fail_msg("'%s' is taken for a name of another naming", name);
+}
+
 static void every_name_the_table_writes_is_understood(void **state)
 {
     static const char *const prefixes[] = {"language_model.", ""};
 
     (void)state;
-    for (int c = 0; c < 2; c++) {
-        enum wn_container container = c ? WN_CONTAINER_SAFETENSORS : WN_CONTAINER_GGUF;
-
+    for (int naming = 0; naming < WN_NAMING_COUNT; naming++) {
         for (int i = 0; i < WN_ROLE_COUNT; i++) {
             for (unsigned which = 0; which < 2; which++) {
+                uint32_t expert = naming == WN_NAMING_HF ? 895 : WN_BANK_LO;
                 char name[WN_NAME_BYTES];
-                struct wn_part p;
 
-                if (!wn_name_write(container, prefixes[i % 2], (enum wn_role)i, which, 92, 895, name))
-                    continue;
-                wn_part_of(container, name, &p);
-                if (p.class != wn_role_names((enum wn_role)i)->class)
-                    fail_msg("'%s' is taken for '%s'", name, wn_class_name(p.class));
-                assert_int_equal(p.layer, wn_role_names((enum wn_role)i)->in_layer ? 92 : -1);
-                assert_true(p.router == (i == WN_ROLE_ROUTER || i == WN_ROLE_ROUTER_BIAS));
+                if (wn_name_write((enum wn_naming)naming, prefixes[i % 2], (enum wn_role)i, which, 92, expert, name))
+                    check_written((enum wn_naming)naming, (enum wn_role)i, name);
             }
         }
     }
+}
+
+static void mlx_names_scales_and_biases_after_their_weight(void **state)
+{
+    char weight[WN_NAME_BYTES], beside[WN_NAME_BYTES];
+
+    (void)state;
+    for (int i = 0; i < WN_ROLE_COUNT; i++) {
+        if (!wn_role_is_matrix((enum wn_role)i))
+            continue;
+        assert_true(wn_name_write(WN_NAMING_MLX, "", (enum wn_role)i, 0, 92, WN_BANK_HI, weight));
+        assert_true(wn_name_beside(weight, "scales", beside));
+        check_written(WN_NAMING_MLX, (enum wn_role)i, beside);
+        assert_int_equal(hf(beside).naming, WN_NAMING_MLX);
+        assert_true(wn_name_beside(weight, "biases", beside));
+        check_written(WN_NAMING_MLX, (enum wn_role)i, beside);
+    }
+    assert_true(wn_name_write(WN_NAMING_MLX, "", WN_ROLE_EXPERT_UP, 0, 3, WN_BANK_LO, weight));
+    assert_true(wn_name_beside(weight, NULL, beside));
+    assert_string_equal(beside, "model.layers.3.block_sparse_moe.switch_mlp.bank_lo.up_proj");
+    assert_false(wn_name_beside("model.layers.0.self_attn.A_log", "scales", beside));
+}
+
+static void the_second_bank_of_a_graded_layer_is_told_from_the_first(void **state)
+{
+    (void)state;
+    assert_true(gguf("blk.3.ffn_up_exps_lo.weight").low);
+    assert_false(gguf("blk.3.ffn_up_exps.weight").low);
+    assert_int_equal(gguf("blk.3.ffn_up_exps_lo.weight").axis, WN_AXIS_OUTER);
+    assert_int_equal(gguf("blk.3.ffn_up_exps_low.weight").axis, WN_AXIS_NONE);
+    assert_true(hf("model.layers.3.block_sparse_moe.switch_mlp.bank_lo.up_proj.scales").low);
+    assert_false(hf("model.layers.3.block_sparse_moe.switch_mlp.bank_hi.up_proj.scales").low);
+    assert_int_equal(hf("model.layers.3.block_sparse_moe.switch_mlp.up_proj.weight").axis, WN_AXIS_OUTER);
+    assert_int_equal(hf("model.layers.3.block_sparse_moe.switch_mlp.bank_mid.up_proj.weight").axis, WN_AXIS_NONE);
 }
 
 static void hf_experts_carry_their_number_in_the_name(void **state)
@@ -117,6 +157,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_name_the_table_writes_is_understood),
+        cmocka_unit_test(mlx_names_scales_and_biases_after_their_weight),
+        cmocka_unit_test(the_second_bank_of_a_graded_layer_is_told_from_the_first),
         cmocka_unit_test(hf_experts_carry_their_number_in_the_name),
         cmocka_unit_test(the_router_and_its_bias_share_the_expert_axis),
         cmocka_unit_test(stacks_of_any_architecture_are_known),
