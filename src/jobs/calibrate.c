@@ -58,7 +58,7 @@ static bool init_sums(struct wn_calibration_run *r, struct wn_err *err)
     else
         snprintf(r->sums.settings, sizeof r->sums.settings,
                  "winnow " WINNOW_VERSION ", sequences of %" PRIu32 " tokens", c->longest);
-    memcpy(r->sums.corpus_fingerprint, r->c.corpus_fingerprint, sizeof r->sums.corpus_fingerprint);
+    memcpy(r->sums.corpus_fingerprint, c->file_fingerprint, sizeof r->sums.corpus_fingerprint);
     return true;
 }
 

@@ -12,14 +12,13 @@ static bool cut_texts(struct wn_corpus_reader *r, uint32_t length, struct wn_err
 {
     for (uint32_t s = 0; s < r->source_count; s++) {
         struct wn_gathered *g = &r->source[s];
-        size_t tokens = g->ids.n / sizeof(uint32_t);
 
-        if (tokens < length)
+        if (g->tokens < length)
             return wn_fail(err, WN_ERR_ARG,
-                           "source '%s' has %zu tokens, fewer than one sequence of %" PRIu32
+                           "source '%s' has %" PRIu64 " tokens, fewer than one sequence of %" PRIu32
                            ": give it more text, or leave it out",
-                           g->label.at, tokens, length);
-        for (g->spans = 0; (g->spans + 1) * length <= tokens; g->spans++) {
+                           g->label.at, g->tokens, length);
+        for (g->spans = 0; (g->spans + 1) * length <= g->tokens; g->spans++) {
             struct wn_span span = {.at = g->spans * length, .n = length, .source = s, .k = g->spans};
 
             if (!wn_buf_add(&r->spans, &span, sizeof span, err))
@@ -108,7 +107,7 @@ static bool hand_sources(struct wn_corpus *c, struct wn_corpus_reader *r, struct
         c->source[s].label = wn_strdup(g->label.at, err);
         if (!c->source[s].label)
             return false;
-        c->source[s].read = g->ids.n / sizeof(uint32_t);
+        c->source[s].read = g->tokens;
         c->ids[s] = hand_over(&g->ids);
         c->labels[s] = hand_over(&g->labels);
     }
@@ -130,10 +129,18 @@ static bool assemble(struct wn_corpus *c, struct wn_corpus_reader *r, struct wn_
     uint32_t length = r->o->sequence ? r->o->sequence : WN_CORPUS_SEQUENCE;
 
     c->given = r->tokens;
+    memcpy(c->file_fingerprint, r->fingerprint, sizeof c->file_fingerprint);
     if (r->source_count == 0)
         return wn_fail(err, WN_ERR_FORMAT, "'%s': there is no text in it", r->o->path);
     if (!c->given && !cut_texts(r, length, err))
         return wn_fail_in(err, "'%s'", r->o->path);
+    wn_corpus_use(r, r->spans.n + r->spans.n / sizeof(struct wn_span) * sizeof *c->sequence, 0);
+    c->reading = r->most;
+    if (r->counting) {
+        c->left_out = r->held;
+        c->longest = c->given ? r->longest : length;
+        return hand_sources(c, r, err);
+    }
     if (!hand_sources(c, r, err) || !take_sequences(c, r, err))
         return false;
     for (uint32_t s = 0; s < c->source_count && !c->given; s++)
@@ -158,6 +165,8 @@ bool wn_corpus_read(struct wn_corpus *c, const struct wn_corpus_options *o, stru
     }
     free(r.source);
     wn_buf_release(&r.spans);
+    wn_buf_release(&r.ids);
+    wn_buf_release(&r.labels);
     if (!ok)
         wn_corpus_release(c);
     return ok;

@@ -18,7 +18,8 @@ struct wn_span {
 
 struct wn_gathered {
     struct wn_bytes label;
-    struct wn_buf ids, labels; /* uint32_t, uint16_t */
+    struct wn_buf ids, labels; /* uint32_t, uint16_t; what may be taken of them */
+    uint64_t tokens;           /* in the file */
     size_t spans;
 };
 
@@ -29,7 +30,17 @@ struct wn_corpus_reader {
     size_t source_room;
     struct wn_buf spans; /* struct wn_span */
     bool texts, tokens;  /* kinds of lines seen */
+    /* Of the line at hand, where it brings tokens. */
+    struct wn_buf ids, labels;
+    uint32_t longest;    /* of the lines that bring tokens */
+    uint64_t line_bytes; /* of memory, to take the line at hand apart */
+    uint64_t held, most; /* bytes kept, or only counted; and at most, with what came and went */
+    bool counting;       /* nothing is kept any more */
+    char fingerprint[17];
 };
+
+/* n bytes more are kept, and so many come and go beside what is kept. Turns to counting when that is too much. */
+void wn_corpus_use(struct wn_corpus_reader *r, uint64_t kept, uint64_t passing);
 
 /* Reads the whole file; *r stays the caller's to release. */
 WN_CHECKED bool wn_corpus_gather(struct wn_corpus_reader *r, struct wn_err *err);

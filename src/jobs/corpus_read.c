@@ -1,21 +1,42 @@
 /*
  * Reading a corpus: lines, and what a line says.
  *
- * The file is read line by line, so that only the ids (four bytes a token, six where lines bring tokens) stay in
- * memory.
+ * The file is read once, line by line or window by window, so that only ids stay in memory. What that takes is added up
+ * as it goes: with a limit the bytes allowed are kept, and a need can be told that does not depend on measuring.
  */
 #include "jobs/corpus_parts.h"
 #include "base/alloc.h"
-#include "base/bytes.h"
-#include "jobs/lines.h"
-#include "sys/file.h"
+#include "base/checked.h"
+#include "jobs/encode.h"
+#include "text/split.h"
 
 #include <inttypes.h>
 #include <jansson.h>
-#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#define TEXT_LIMIT ((uint64_t)1 << 32)
+/*
+ * What jansson takes for a line: its bytes while they are gathered and as strings, both growing by doubling, and a block
+ * for each value, of which there is one more than there are commas.
+ */
+#define JSON_BYTES_PER_BYTE  4
+#define JSON_BYTES_PER_VALUE 48
+
+void wn_corpus_use(struct wn_corpus_reader *r, uint64_t kept, uint64_t passing)
+{
+    uint64_t now;
+
+    r->held += kept;
+    now = r->held + passing;
+    r->most = now > r->most ? now : r->most;
+    if (r->o->memory == 0 || r->counting || now <= r->o->memory)
+        return;
+    r->counting = true;
+    for (uint32_t s = 0; s < r->source_count; s++) {
+        wn_buf_release(&r->source[s].ids);
+        wn_buf_release(&r->source[s].labels);
+    }
+}
 
 static bool is_blank(struct wn_bytes line)
 {
@@ -36,6 +57,9 @@ static bool source_find(struct wn_corpus_reader *r, struct wn_bytes label, uint3
     if (label.n == 0 || label.n > WN_CORPUS_LABEL_BYTES || memchr(label.at, 0, label.n))
         return wn_fail(err, WN_ERR_FORMAT, "a 'source' has 1 to %d bytes, this one %zu", WN_CORPUS_LABEL_BYTES,
                        label.n);
+    if (memchr(label.at, '=', label.n) || memchr(label.at, ',', label.n))
+        return wn_fail(err, WN_ERR_FORMAT, "source '%.*s': no '=' or ',' may be in it, --weights could not name it",
+                       (int)label.n, label.at);
     if (r->source_count == WN_CORPUS_SOURCES)
         return wn_fail(err, WN_ERR_FORMAT, "more than %d sources", WN_CORPUS_SOURCES);
     grown = wn_grow(r->source, &r->source_room, r->source_count + 1, sizeof *grown, err);
@@ -58,19 +82,35 @@ static bool ids_check(const struct wn_corpus_reader *r, const uint32_t *ids, siz
     return true;
 }
 
-static bool add_text(struct wn_corpus_reader *r, uint32_t source, const char *text, size_t n, struct wn_err *err)
+/* How many of the next n tokens of a source may be taken at all: none behind its first max_tokens. */
+static size_t tokens_wanted(const struct wn_corpus_reader *r, uint32_t source, size_t n)
 {
-    uint32_t *ids;
-    size_t count;
-    bool ok;
+    uint64_t most = r->o->max_tokens ? r->o->max_tokens : UINT64_MAX, have = r->source[source].tokens;
 
-    if (!r->o->vocab)
-        return wn_fail(err, WN_ERR_ARG, "text needs a vocabulary, and the model brings none");
-    if (!wn_vocab_encode(r->o->vocab, text, n, false, &ids, &count, err))
-        return false;
-    ok = ids_check(r, ids, count, err) && wn_buf_add(&r->source[source].ids, ids, count * sizeof *ids, err);
-    free(ids);
-    return ok;
+    return (size_t)wn_min_u64(n, most > have ? most - have : 0);
+}
+
+struct text_source {
+    struct wn_corpus_reader *r;
+    uint32_t source;
+};
+
+/* wn_take_ids_fn */
+static bool take_ids(void *arg, const uint32_t *ids, size_t n, size_t bytes, struct wn_err *err)
+{
+    const struct text_source *t = arg;
+    struct wn_corpus_reader *r = t->r;
+    struct wn_gathered *g = &r->source[t->source];
+    size_t kept = tokens_wanted(r, t->source, n) * sizeof *ids;
+
+    g->tokens += n;
+    wn_corpus_use(r, kept, r->line_bytes + WN_ENCODE_BYTES_PER_BYTE * (uint64_t)bytes);
+    return ids_check(r, ids, n, err) && (r->counting || wn_buf_add(&g->ids, ids, kept, err));
+}
+
+static bool need_vocab(const struct wn_corpus_reader *r, struct wn_err *err)
+{
+    return r->o->vocab || wn_fail(err, WN_ERR_ARG, "text needs a vocabulary, and the model brings none");
 }
 
 static struct wn_bytes json_text(const json_t *string)
@@ -106,40 +146,47 @@ static bool token_id(const json_t *tokens, size_t i, uint32_t *id, struct wn_err
     return true;
 }
 
+/* A line's ids and labels, gathered in r->ids and r->labels, to its first source. */
+static bool add_sequence(struct wn_corpus_reader *r, size_t n, struct wn_err *err)
+{
+    struct wn_span span = {.n = (uint32_t)n, .source = *(const uint16_t *)(const void *)r->labels.at};
+    struct wn_gathered *g = &r->source[span.source];
+    bool wanted = tokens_wanted(r, span.source, n) == n;
+
+    span.at = g->ids.n / sizeof(uint32_t);
+    span.k = g->spans++;
+    g->tokens += n;
+    r->longest = span.n > r->longest ? span.n : r->longest;
+    wn_corpus_use(r, wanted ? r->ids.n + r->labels.n : 0, r->line_bytes + r->ids.n + r->labels.n);
+    if (!wn_buf_add(&r->spans, &span, sizeof span, err))
+        return false;
+    return !wanted || r->counting ||
+           (wn_buf_add(&g->ids, r->ids.at, r->ids.n, err) && wn_buf_add(&g->labels, r->labels.at, r->labels.n, err));
+}
+
 static bool add_tokens(struct wn_corpus_reader *r, const json_t *source, const json_t *tokens, struct wn_err *err)
 {
     size_t n = json_array_size(tokens);
-    struct wn_span span = {.n = (uint32_t)n};
-    uint16_t label, first;
 
     if (!json_is_array(tokens) || n == 0 || n > WN_SEQUENCE_MOST)
         return wn_fail(err, WN_ERR_FORMAT, "'tokens' is not an array of 1 to %" PRIu32 " ids", WN_SEQUENCE_MOST);
-    if (!token_label(r, source, 0, n, &first, err))
-        return false;
-    span.source = first;
-    span.at = r->source[first].ids.n / sizeof(uint32_t);
-    span.k = r->source[first].spans;
+    r->ids.n = r->labels.n = 0;
     for (size_t i = 0; i < n; i++) {
         uint32_t id;
+        uint16_t label;
 
-        /* source_find may move r->source, so it is looked up anew each time */
         if (!token_label(r, source, i, n, &label, err) || !token_id(tokens, i, &id, err) ||
-            !wn_buf_add(&r->source[first].ids, &id, sizeof id, err) ||
-            !wn_buf_add(&r->source[first].labels, &label, sizeof label, err))
+            !wn_buf_add(&r->ids, &id, sizeof id, err) || !wn_buf_add(&r->labels, &label, sizeof label, err))
             return false;
     }
-    if (!ids_check(r, (const uint32_t *)(const void *)r->source[first].ids.at + span.at, n, err) ||
-        !wn_buf_add(&r->spans, &span, sizeof span, err))
-        return false;
-    r->source[first].spans++;
-    return true;
+    return ids_check(r, (const uint32_t *)(const void *)r->ids.at, n, err) && add_sequence(r, n, err);
 }
 
 static bool add_object(struct wn_corpus_reader *r, const json_t *line, struct wn_err *err)
 {
     const json_t *source = json_object_get(line, "source"), *text = json_object_get(line, "text"),
                  *tokens = json_object_get(line, "tokens");
-    uint32_t at;
+    struct text_source to = {.r = r};
 
     if (!source)
         return wn_fail(err, WN_ERR_FORMAT, "there is no 'source'");
@@ -154,15 +201,35 @@ static bool add_object(struct wn_corpus_reader *r, const json_t *line, struct wn
         return add_tokens(r, source, tokens, err);
     if (!json_is_string(source) || !json_is_string(text))
         return wn_fail(err, WN_ERR_FORMAT, "'source' and 'text' must be strings");
-    return source_find(r, json_text(source), &at, err) &&
-           add_text(r, at, json_string_value(text), json_string_length(text), err);
+    return need_vocab(r, err) && source_find(r, json_text(source), &to.source, err) &&
+           wn_encode_text(r->o->vocab, json_text(text), take_ids, &to, err);
+}
+
+/* What the line at hand takes until it is done with. A short one is read in any case, so that the need can be told. */
+static bool note_line(struct wn_corpus_reader *r, struct wn_bytes line, struct wn_err *err)
+{
+    uint64_t values = 1, left = r->o->memory > r->held ? r->o->memory - r->held : 0;
+
+    for (size_t i = 0; i < line.n; i++)
+        values += line.at[i] == ',';
+    r->line_bytes = WN_LINES_AHEAD + line.n + line.n * JSON_BYTES_PER_BYTE + values * JSON_BYTES_PER_VALUE;
+    if (r->o->memory == 0 || line.n <= WN_LINES_AHEAD || r->line_bytes <= left)
+        return true;
+    return wn_fail(err, WN_ERR_ARG,
+                   "it has %zu bytes, and to take it apart needs %" PRIu64 " of memory when %" PRIu64
+                   " are left of those allowed: make several of it",
+                   line.n, r->line_bytes, left);
 }
 
 static bool add_line(struct wn_corpus_reader *r, struct wn_bytes line, struct wn_err *err)
 {
     json_error_t e;
-    json_t *object = json_loadb(line.at, line.n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
+    json_t *object;
     bool ok;
+
+    if (!note_line(r, line, err))
+        return false;
+    object = json_loadb(line.at, line.n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
 
     if (!object)
         return wn_fail(err, WN_ERR_FORMAT, "column %d: %s", e.column, e.text);
@@ -185,40 +252,58 @@ static bool read_lines(struct wn_corpus_reader *r, struct wn_lines *l, struct wn
     }
 }
 
-/* JSONL by its name, or because the first line that is not blank is an object with a "source". */
-static bool is_jsonl(struct wn_lines *l, bool *jsonl, struct wn_err *err)
+/* The first line that is not blank, as far as an object's would be one; nothing of it where the text starts otherwise. */
+static bool first_line(struct wn_lines *l, struct wn_bytes *line, struct wn_err *err)
 {
-    struct wn_bytes line = {NULL, 0};
-    json_t *object;
+    struct wn_bytes next;
+    size_t at = 0, n;
+    const char *end = NULL;
 
-    *jsonl = true;
-    if (wn_ends_with(l->file.path, ".jsonl"))
-        return true;
     do
-        if (!wn_lines_next(l, &line, err))
+        if (!wn_lines_want(l, at + 1, &next, err))
             return false;
-    while (line.at && is_blank(line));
-    object = line.at ? json_loadb(line.at, line.n, JSON_ALLOW_NUL, NULL) : NULL;
-    *jsonl = object && json_object_get(object, "source");
-    json_decref(object);
-    wn_lines_rewind(l);
+    while (at < next.n && strchr(" \t\r\n", next.at[at]) && next.at[at] && ++at <= WN_LINE_MOST);
+    *line = (struct wn_bytes){NULL, 0};
+    if (at >= next.n || next.at[at] != '{')
+        return true;
+    for (n = at; !end && n < next.n && n - at <= WN_LINE_MOST;) {
+        n = next.n;
+        end = memchr(next.at + at, '\n', next.n - at);
+        if (!end && !wn_lines_want(l, n + 1, &next, err))
+            return false;
+    }
+    *line = (struct wn_bytes){next.at + at, end ? (size_t)(end - next.at) - at : next.n - at};
     return true;
 }
 
-static bool read_plain(struct wn_corpus_reader *r, struct wn_err *err)
+/* JSONL by its name, or because the first line that is not blank is an object with a "source". */
+static bool is_jsonl(struct wn_lines *l, bool *jsonl, struct wn_err *err)
 {
-    struct wn_bytes label = wn_bytes_of("text");
-    uint32_t source;
-    size_t n;
-    char *text;
-    bool ok;
+    struct wn_bytes line;
+    json_t *object;
 
-    text = wn_file_slurp(r->o->path, TEXT_LIMIT, &n, err);
-    if (!text)
+    *jsonl = true;
+    if (wn_ends_with(l->in.path, ".jsonl"))
+        return true;
+    if (!first_line(l, &line, err))
         return false;
-    ok = source_find(r, label, &source, err) && add_text(r, source, text, n, err);
-    free(text);
-    return ok || wn_fail_in(err, "'%s'", r->o->path);
+    /* one too long to look at is not taken for text silently: reading it as a line will say so */
+    if (line.n > WN_LINE_MOST)
+        return true;
+    object = line.at ? json_loadb(line.at, line.n, JSON_ALLOW_NUL, NULL) : NULL;
+    *jsonl = object && json_object_get(object, "source");
+    json_decref(object);
+    return true;
+}
+
+static bool read_plain(struct wn_corpus_reader *r, struct wn_lines *l, struct wn_err *err)
+{
+    struct text_source to = {.r = r};
+
+    r->line_bytes = WN_WINDOW_BYTES + WN_LINES_AHEAD;
+    return (need_vocab(r, err) && source_find(r, wn_bytes_of("text"), &to.source, err) &&
+            wn_encode_rest(r->o->vocab, l, take_ids, &to, err)) ||
+           wn_fail_in(err, "'%s'", r->o->path);
 }
 
 bool wn_corpus_gather(struct wn_corpus_reader *r, struct wn_err *err)
@@ -228,7 +313,8 @@ bool wn_corpus_gather(struct wn_corpus_reader *r, struct wn_err *err)
 
     if (!wn_lines_open(&l, r->o->path, err))
         return false;
-    ok = is_jsonl(&l, &jsonl, err) && (jsonl ? read_lines(r, &l, err) : read_plain(r, err));
+    ok = is_jsonl(&l, &jsonl, err) && (jsonl ? read_lines(r, &l, err) : read_plain(r, &l, err)) &&
+         wn_lines_fingerprint(&l, r->fingerprint, err);
     wn_lines_close(&l);
     return ok;
 }

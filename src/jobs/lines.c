@@ -1,71 +1,97 @@
 /* See lines.h. */
 #include "jobs/lines.h"
-#include "base/checked.h"
 
+#include <assert.h>
 #include <inttypes.h>
-
-#define READ_BYTES ((size_t)1 << 20)
-#define LINE_LIMIT ((size_t)1 << 30)
 
 bool wn_lines_open(struct wn_lines *l, const char *path, struct wn_err *err)
 {
     *l = (struct wn_lines){0};
-    return wn_file_open(&l->file, path, err);
+    if (!wn_infile_open(&l->in, path, err))
+        return false;
+    if (wn_fingerprint_begin(&l->print, err))
+        return true;
+    wn_lines_close(l);
+    return false;
 }
 
 void wn_lines_close(struct wn_lines *l)
 {
     wn_buf_release(&l->held);
-    wn_file_close(&l->file);
-}
-
-void wn_lines_rewind(struct wn_lines *l)
-{
-    l->at = l->number = 0;
-    l->held.n = l->start = 0;
+    wn_fingerprint_release(&l->print);
+    wn_infile_close(&l->in);
 }
 
 static bool lines_fill(struct wn_lines *l, struct wn_err *err)
 {
-    size_t n = (size_t)wn_min_u64(READ_BYTES, l->file.bytes - l->at);
+    size_t got;
 
     if (l->start > 0) {
         memmove(l->held.at, l->held.at + l->start, l->held.n - l->start);
         l->held.n -= l->start;
         l->start = 0;
     }
-    if (l->held.n > LINE_LIMIT)
-        return wn_fail(err, WN_ERR_FORMAT, "line %" PRIu64 ": longer than %zu bytes", l->number + 1, LINE_LIMIT);
-    if (!wn_buf_reserve(&l->held, n, err) || !wn_file_read(&l->file, l->at, l->held.at + l->held.n, n, err))
+    if (!wn_buf_reserve(&l->held, WN_LINES_AHEAD, err) ||
+        !wn_infile_read(&l->in, l->held.at + l->held.n, WN_LINES_AHEAD, &got, err) ||
+        !wn_fingerprint_add(&l->print, l->held.at + l->held.n, got, err))
         return false;
-    l->held.n += n;
-    l->at += n;
+    l->held.n += got;
+    l->ended = got < WN_LINES_AHEAD;
     return true;
+}
+
+bool wn_lines_want(struct wn_lines *l, size_t n, struct wn_bytes *next, struct wn_err *err)
+{
+    while (!l->ended && l->held.n - l->start < n)
+        if (!lines_fill(l, err))
+            return false;
+    /* at first nothing has been read */
+    *next = (struct wn_bytes){l->held.at ? l->held.at + l->start : NULL, l->held.n - l->start};
+    return true;
+}
+
+void wn_lines_pass(struct wn_lines *l, size_t n)
+{
+    assert(n <= l->held.n - l->start);
+    l->start += n;
 }
 
 bool wn_lines_next(struct wn_lines *l, struct wn_bytes *line, struct wn_err *err)
 {
+    struct wn_bytes have;
+    const char *end = NULL;
     size_t seen = 0; /* bytes of this line known to hold no newline */
 
     for (;;) {
-        size_t have = l->held.n - l->start;
-        const char *from = have > 0 ? l->held.at + l->start : NULL; /* at first nothing has been read */
-        const char *end = have > seen ? memchr(from + seen, '\n', have - seen) : NULL;
+        if (!wn_lines_want(l, seen + 1, &have, err))
+            return false;
+        end = have.n > seen ? memchr(have.at + seen, '\n', have.n - seen) : NULL;
+        if (end || have.n == seen || have.n > WN_LINE_MOST)
+            break;
+        seen = have.n;
+    }
+    *line = (struct wn_bytes){have.at, end ? (size_t)(end - have.at) : have.n};
+    if (line->n > WN_LINE_MOST)
+        return wn_fail(err, WN_ERR_FORMAT, "line %" PRIu64 " is longer than %zu bytes", l->number + 1, WN_LINE_MOST);
+    if (have.n == 0)
+        line->at = NULL;
+    else
+        l->number++;
+    wn_lines_pass(l, line->n + (end != NULL));
+    return true;
+}
 
-        if (end || (l->at == l->file.bytes && have > 0)) {
-            size_t n = end ? (size_t)(end - from) : have;
+bool wn_lines_fingerprint(struct wn_lines *l, char out[17], struct wn_err *err)
+{
+    uint8_t digest[WN_DIGEST_BYTES];
 
-            *line = (struct wn_bytes){from, n};
-            l->start += n + (end != NULL);
-            l->number++;
-            return true;
-        }
-        if (l->at == l->file.bytes) {
-            *line = (struct wn_bytes){NULL, 0};
-            return true;
-        }
-        seen = have;
+    while (!l->ended) {
+        l->held.n = l->start = 0;
         if (!lines_fill(l, err))
             return false;
     }
+    if (!wn_fingerprint_end(&l->print, digest, err))
+        return false;
+    wn_fingerprint_text(digest, out);
+    return true;
 }

@@ -33,6 +33,13 @@ bool wn_criterion_find(const char *name, enum wn_criterion *c, struct wn_err *er
     return wn_fail(err, WN_ERR_ARG, "there is no criterion '%s'; there are 'reap' and 'count'", name);
 }
 
+bool wn_plan_criterion_known(const char *name, struct wn_err *err)
+{
+    enum wn_criterion c;
+
+    return wn_criterion_find(name, &c, err);
+}
+
 double wn_criterion_total(const struct wn_saliency *s, enum wn_criterion c, uint32_t layer, uint32_t expert)
 {
     size_t at = wn_saliency_row(s, layer) + expert;

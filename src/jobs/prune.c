@@ -75,7 +75,7 @@ static uint64_t index_bytes(const struct prune *p)
     uint64_t bytes = 0;
     char *path;
 
-    if (is_gguf(p))
+    if (is_gguf(p) || !wn_folder_is_whole(p->source))
         return 0;
     path = wn_path_join(wn_source_folder(p->source), WN_SAFETENSORS_INDEX, &err);
     if (path && wn_path_exists(path) && wn_file_open(&f, path, &err)) {
@@ -216,7 +216,8 @@ static bool check_paths(const struct prune *p, const struct wn_sink *dry, struct
     const char *folder = wn_source_folder(p->source);
 
     if (!is_gguf(p)) {
-        if (wn_path_inside(p->o->out, folder))
+        /* beside a single file there is room for a folder */
+        if (wn_folder_is_whole(p->source) ? wn_path_inside(p->o->out, folder) : wn_path_same(p->o->out, folder))
             return wn_fail(err, WN_ERR_ARG, "the output '%s' lies in the source's folder '%s'", p->o->out, folder);
         return check_folder(p, err);
     }

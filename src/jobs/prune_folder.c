@@ -1,6 +1,7 @@
 /* See prune_folder.h. */
 #include "jobs/prune_folder.h"
 #include "base/alloc.h"
+#include "jobs/folder_known.h"
 #include "jobs/prune_meta.h"
 
 #include <assert.h>
@@ -9,6 +10,11 @@
 #include <string.h>
 
 #define CONFIG_NAME "config.json"
+
+bool wn_folder_is_whole(const struct wn_source *s)
+{
+    return wn_path_is_folder(wn_source_path(s));
+}
 
 static bool is_model_file(const struct wn_source *source, const char *name)
 {
@@ -51,8 +57,8 @@ static bool take_name(struct wn_folder *f, const struct wn_keep *k, char *name, 
         say_left_behind(job, name, name[0] == '.' ? "it is hidden" : "it is an unfinished file");
         return true;
     }
-    if (wn_path_is_folder(path)) {
-        say_left_behind(job, name, "it is a folder");
+    if (!wn_path_is_file(path)) {
+        say_left_behind(job, name, wn_path_is_folder(path) ? "it is a folder" : "it is no regular file");
         return true;
     }
     if (is_foreign_weights(name)) {
@@ -71,6 +77,25 @@ static bool take_name(struct wn_folder *f, const struct wn_keep *k, char *name, 
     return f->copied[f->n++] != NULL;
 }
 
+/* Strikes out what is none of a single file's model; names that stay keep their order. */
+static bool keep_known(char **names, size_t *n, const char *folder, struct wn_err *err)
+{
+    struct wn_known known;
+    bool ok = wn_known_init(&known, folder, err);
+    size_t kept = 0;
+
+    for (size_t i = 0; ok && i < *n; i++) {
+        if (wn_known_has(&known, names[i]))
+            names[kept++] = names[i];
+        else
+            free(names[i]);
+    }
+    if (ok)
+        *n = kept;
+    wn_known_release(&known);
+    return ok;
+}
+
 static bool list_folder(struct wn_folder *f, const struct wn_keep *k, const struct wn_job *job, struct wn_err *err)
 {
     const char *folder = wn_source_folder(k->source);
@@ -80,7 +105,8 @@ static bool list_folder(struct wn_folder *f, const struct wn_keep *k, const stru
 
     if (!wn_path_list(folder, &names, &n, err))
         return false;
-    ok = (f->copied = wn_alloc(n, sizeof(*f->copied), err)) != NULL;
+    ok = (wn_folder_is_whole(k->source) || keep_known(names, &n, folder, err)) &&
+         (f->copied = wn_alloc(n, sizeof(*f->copied), err)) != NULL;
     for (size_t i = 0; ok && i < n; i++) {
         char *path = wn_path_join(folder, names[i], err);
 

@@ -19,8 +19,14 @@ struct wn_folder {
 };
 
 /*
- * Lists what goes along with the weights of k's source and makes the config. What stays behind (folders, weights that
- * are no part of the model, hidden files) is told by job->note; job may be NULL.
+ * Whether the model was named by its folder, so that all in it belongs to it. Of a single file's folder only the files
+ * that a model is known to have do.
+ */
+bool wn_folder_is_whole(const struct wn_source *s);
+
+/*
+ * Lists what goes along with the weights of k's source and makes the config. What stays behind (folders, pipes, weights
+ * that are no part of the model, hidden files) is told by job->note; job may be NULL.
  */
 WN_CHECKED bool wn_folder_init(struct wn_folder *f, const struct wn_keep *k, const struct wn_plan *plan,
                                const struct wn_job *job, struct wn_err *err);

@@ -4,11 +4,11 @@
  */
 #include "jobs/saliency.h"
 #include "base/alloc.h"
+#include "base/checked.h"
+#include "jobs/fingerprint.h"
 #include "sys/file.h"
 
 #include <inttypes.h>
-#include <openssl/evp.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -118,42 +118,36 @@ void wn_saliency_add_up(struct wn_saliency *s)
     }
 }
 
-static bool hash_file(EVP_MD_CTX *ctx, const struct wn_file *f, uint8_t *buffer, unsigned char digest[EVP_MAX_MD_SIZE],
+static bool hash_file(struct wn_fingerprint *print, const struct wn_file *f, uint8_t *buffer, char out[17],
                       struct wn_err *err)
 {
-    bool ok = EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) == 1;
+    uint8_t digest[WN_DIGEST_BYTES];
 
-    for (uint64_t at = 0; ok && at < f->bytes; at += HASH_STEP) {
-        size_t n = f->bytes - at < HASH_STEP ? (size_t)(f->bytes - at) : HASH_STEP;
+    for (uint64_t at = 0; at < f->bytes; at += HASH_STEP) {
+        size_t n = (size_t)wn_min_u64(HASH_STEP, f->bytes - at);
 
-        if (!wn_file_read(f, at, buffer, n, err))
+        if (!wn_file_read(f, at, buffer, n, err) || !wn_fingerprint_add(print, buffer, n, err))
             return false;
-        ok = EVP_DigestUpdate(ctx, buffer, n) == 1;
     }
-    if (ok && EVP_DigestFinal_ex(ctx, digest, NULL) == 1)
-        return true;
-    return wn_fail(err, WN_ERR_NOMEM, "'%s': the SHA-256 of the crypto library failed", f->path);
+    if (!wn_fingerprint_end(print, digest, err))
+        return false;
+    wn_fingerprint_text(digest, out);
+    return true;
 }
 
 bool wn_saliency_fingerprint(const char *path, char out[17], struct wn_err *err)
 {
-    unsigned char digest[EVP_MAX_MD_SIZE];
+    struct wn_fingerprint print = {0};
     struct wn_file f;
-    uint8_t *buffer = NULL;
-    EVP_MD_CTX *ctx;
-    bool ok = false;
+    uint8_t *buffer;
+    bool ok;
 
     if (!wn_file_open(&f, path, err))
         return false;
-    ctx = EVP_MD_CTX_new();
-    if (!ctx)
-        wn_fail(err, WN_ERR_NOMEM, "out of memory for a hash");
-    else if ((buffer = wn_alloc(HASH_STEP, 1, err)))
-        ok = hash_file(ctx, &f, buffer, digest, err);
-    for (int i = 0; ok && i < 8; i++)
-        (void)snprintf(out + 2 * i, 3, "%02x", digest[i]);
+    buffer = wn_alloc(HASH_STEP, 1, err);
+    ok = buffer && wn_fingerprint_begin(&print, err) && hash_file(&print, &f, buffer, out, err);
     free(buffer);
-    EVP_MD_CTX_free(ctx);
+    wn_fingerprint_release(&print);
     wn_file_close(&f);
     return ok;
 }

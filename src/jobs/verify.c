@@ -220,9 +220,16 @@ static bool compare_rest(const struct verify *v, bool *same, struct wn_err *err)
     return true;
 }
 
+/* Whether all files of weights are the source's; when not, nothing may hide in them. */
+static bool compare_files(const struct verify *v, bool *same, struct wn_err *err)
+{
+    *same = true;
+    return compare_rest(v, same, err) && (*same || wn_verify_nothing_else(v->out, err));
+}
+
 static bool compare(struct verify *v, const struct wn_plan *plan, struct wn_verify_result *r, struct wn_err *err)
 {
-    bool same = true;
+    bool same = true, same_weights;
 
     if (wn_source_container(v->source) != wn_source_container(v->out))
         return wn_fail(err, WN_ERR_DIFFERENT, "one is a GGUF, the other a folder of safetensors");
@@ -234,14 +241,14 @@ static bool compare(struct verify *v, const struct wn_plan *plan, struct wn_veri
     if (wn_source_gguf(v->source) ? !wn_verify_kv(&v->keep, plan, v->out, err)
                                   : !wn_verify_folder(&v->keep, plan, v->out, &same, err))
         return false;
-    if (!check_shapes(v, err) || !compare_tensors(v, err) || !compare_rest(v, &same, err))
+    if (!check_shapes(v, err) || !compare_tensors(v, err) || !compare_files(v, &same_weights, err))
         return false;
     r->tensors = v->keep.tensor_count;
     for (uint32_t i = 0; i < v->keep.layer_count; i++)
         r->experts += v->keep.layers[i].count;
     r->bytes = v->done;
     r->bad_scales = v->scales.all;
-    r->identical_files = same;
+    r->identical_files = same && same_weights;
     return true;
 }
 

@@ -8,6 +8,7 @@
 #include "model/weights.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 /* Every layer's count in the config is the one its tensors have. */
 static bool check_counts(const struct wn_keep *k, const struct wn_config *c, struct wn_err *err)
@@ -58,16 +59,9 @@ static bool check_parts(const struct wn_model *m, const struct wn_job *job, stru
     return true;
 }
 
-static bool check_known(const char *path, const struct wn_keep *k, const struct wn_job *job, struct wn_err *err)
+static bool check_known(const struct wn_model *m, const struct wn_keep *k, const struct wn_job *job, struct wn_err *err)
 {
-    struct wn_model *m = wn_model_open(path, err);
-    bool ok;
-
-    if (!m)
-        return false;
-    ok = check_counts(k, wn_model_config(m), err) && check_ids(wn_model_config(m), err) && check_parts(m, job, err);
-    wn_model_close(m);
-    return ok;
+    return check_counts(k, wn_model_config(m), err) && check_ids(wn_model_config(m), err) && check_parts(m, job, err);
 }
 
 /*
@@ -85,29 +79,44 @@ static bool is_ours(const struct wn_source *s)
     return kv && wn_gguf_as_string(kv, &name) && (wn_bytes_is(name, "kimi-k3") || wn_bytes_is(name, "kimi-linear"));
 }
 
-static bool check(const char *path, const struct wn_source *s, const struct wn_keep *k, const struct wn_job *job,
-                  struct wn_verify_result *r, struct wn_err *err)
+/* m: NULL when it did not open, which *no_model tells about. */
+static bool check(const struct wn_source *s, const struct wn_model *m, const struct wn_err *no_model,
+                  const struct wn_job *job, struct wn_verify_result *r, struct wn_err *err)
 {
-    if (wn_source_gguf(s) && k->layer_count && !wn_prune_kv_agrees(k, err))
+    struct wn_keep keep;
+    bool ok;
+
+    if (!wn_keep_init(&keep, s, NULL, err))
         return false;
+    wn_job_note_memory(job, 0);
+    ok = !wn_source_gguf(s) || !keep.layer_count || wn_prune_kv_agrees(&keep, err);
     r->parts_bound = is_ours(s);
-    return !r->parts_bound || check_known(path, k, job, err);
+    if (ok && r->parts_bound && !m) {
+        *err = *no_model;
+        ok = false;
+    } else if (ok && r->parts_bound) {
+        ok = check_known(m, &keep, job, err);
+    }
+    r->tensors = wn_source_tensor_count(s);
+    for (uint32_t i = 0; i < keep.layer_count; i++)
+        r->experts += keep.layers[i].experts;
+    wn_keep_release(&keep);
+    return ok;
 }
 
+/* Opened as a model, whose source is then at hand; only what is none is opened a second time, to see what it is. */
 bool wn_verify_alone(const char *path, const struct wn_job *job, struct wn_verify_result *r, struct wn_err *err)
 {
-    struct wn_source *s = wn_source_open(path, err);
-    struct wn_keep keep = {0};
-    bool ok = s && wn_keep_init(&keep, s, NULL, err) && check(path, s, &keep, job, r, err);
+    struct wn_err no_model;
+    struct wn_model *m = wn_model_open(path, &no_model);
+    struct wn_source *s = m ? wn_model_source(m) : wn_source_open(path, err);
+    bool ok = s && check(s, m, &no_model, job, r, err);
 
-    if (ok) {
-        r->tensors = wn_source_tensor_count(s);
-        for (uint32_t i = 0; i < keep.layer_count; i++)
-            r->experts += keep.layers[i].experts;
-    } else if (s) {
+    if (s && !ok && !strstr(err->msg, path))
         wn_fail_in(err, "'%s'", path);
-    }
-    wn_keep_release(&keep);
-    wn_source_close(s);
+    if (m)
+        wn_model_close(m);
+    else
+        wn_source_close(s);
     return ok;
 }

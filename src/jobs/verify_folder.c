@@ -117,7 +117,7 @@ static bool check_beside(const struct wn_source *source, const struct wn_source 
     return ok;
 }
 
-/* A file that may differ, as a card does: that costs only the claim that all files are the same. */
+/* A file that may differ, as a card does: *same is whether both have it, byte for byte, or neither. */
 static bool look_beside(const struct wn_source *source, const struct wn_source *out, const char *name, bool *same,
                         struct wn_err *err)
 {
@@ -125,32 +125,81 @@ static bool look_beside(const struct wn_source *source, const struct wn_source *
     bool ok = path != NULL, there = path && wn_path_exists(path);
 
     free(path);
-    if (ok && there)
-        ok = check_beside(source, out, name, err);
-    if (!ok && err->code != WN_ERR_DIFFERENT)
+    if (!ok)
         return false;
-    *same = *same && ok;
-    return true;
+    if (there) {
+        *same = check_beside(source, out, name, err);
+        return *same || err->code == WN_ERR_DIFFERENT;
+    }
+    path = wn_path_join(wn_source_folder(out), name, err);
+    *same = path && !wn_path_exists(path);
+    free(path);
+    return path != NULL;
 }
 
-/* Nothing lies in out that the source does not have. */
-static bool look_for_more(const struct wn_source *source, const struct wn_source *out, bool *same, struct wn_err *err)
+static bool is_shard(const struct wn_source *s, const char *name)
+{
+    for (size_t i = 0; i < wn_source_file_count(s); i++)
+        if (strcmp(wn_path_name(wn_source_file_at(s, i)->file.path), name) == 0)
+            return true;
+    return false;
+}
+
+static bool is_copied(const struct wn_folder *f, const char *name)
+{
+    for (size_t i = 0; i < f->n; i++)
+        if (strcmp(f->copied[i], name) == 0)
+            return true;
+    return false;
+}
+
+/*
+ * What lies in out that nobody put there: code, a tokenizer, weights that some loader would read. A card, folders and hidden
+ * or unfinished files are read by none; they cost the claim that all is the source's.
+ */
+static bool look_at_extra(const struct wn_source *out, const char *name, bool *same, struct wn_err *err)
+{
+    char *path = wn_path_join(wn_source_folder(out), name, err);
+    bool harmless;
+
+    if (!path)
+        return false;
+    harmless = name[0] == '.' || wn_ends_with(name, ".part") || strcmp(name, CARD_NAME) == 0 || wn_path_is_folder(path);
+    free(path);
+    *same = false;
+    return harmless || wn_fail(err, WN_ERR_DIFFERENT, "'%s' should not be there, the source does not have it", name);
+}
+
+static bool look_for_more(const struct wn_folder *f, const struct wn_source *out, bool *same, struct wn_err *err)
 {
     char **names;
     size_t n;
     bool ok = true;
 
+    if (!wn_folder_is_whole(out))
+        return true;
     if (!wn_path_list(wn_source_folder(out), &names, &n, err))
         return false;
-    for (size_t i = 0; ok && *same && i < n; i++) {
-        char *path = wn_path_join(wn_source_folder(source), names[i], err);
-
-        ok = path != NULL;
-        *same = ok && wn_path_exists(path) && !wn_path_is_folder(path);
-        free(path);
-    }
+    for (size_t i = 0; ok && i < n; i++)
+        if (!is_shard(out, names[i]) && !is_copied(f, names[i]) && strcmp(names[i], "config.json") != 0 &&
+            strcmp(names[i], WN_SAFETENSORS_INDEX) != 0)
+            ok = look_at_extra(out, names[i], same, err);
     wn_names_free(names, n);
     return ok;
+}
+
+/* The two that may differ, so far as they are right: the card, which a build has of its own, and the index. */
+static bool look_at_card_and_index(const struct wn_source *source, const struct wn_source *out, bool *same,
+                                   struct wn_err *err)
+{
+    bool same_card = true, same_index = true;
+
+    if (wn_folder_is_whole(source) && wn_folder_is_whole(out) &&
+        (!look_beside(source, out, CARD_NAME, &same_card, err) ||
+         !look_beside(source, out, WN_SAFETENSORS_INDEX, &same_index, err)))
+        return false;
+    *same = *same && same_card && same_index;
+    return wn_verify_shards(source, out, same_index, err);
 }
 
 bool wn_verify_folder(const struct wn_keep *k, const struct wn_plan *plan, const struct wn_source *out, bool *same,
@@ -162,12 +211,10 @@ bool wn_verify_folder(const struct wn_keep *k, const struct wn_plan *plan, const
     if (!wn_folder_init(&f, k, plan, NULL, err))
         return wn_fail_in(err, "the source");
     ok = check_config(&f, out, same, err);
-    /* a build has a card of its own */
     for (size_t i = 0; ok && i < f.n; i++)
         if (strcmp(f.copied[i], CARD_NAME) != 0)
             ok = check_beside(k->source, out, f.copied[i], err);
-    ok = ok && look_beside(k->source, out, CARD_NAME, same, err) &&
-         look_beside(k->source, out, WN_SAFETENSORS_INDEX, same, err) && look_for_more(k->source, out, same, err);
+    ok = ok && look_for_more(&f, out, same, err) && look_at_card_and_index(k->source, out, same, err);
     wn_folder_release(&f);
     return ok;
 }

@@ -1,6 +1,6 @@
 /*
- * The parts of verify: tensors (verify.c), metadata (verify_meta.c) and the files beside the weights (verify_folder.c),
- * scales that are no numbers (verify_scales.c), and what can be said without a source (verify_alone.c).
+ * The parts of verify: tensors (verify.c), metadata of GGUF (verify_meta.c), the files beside the weights
+ * (verify_folder.c), what else is in and about the files of weights (verify_shards.c), scales that are no numbers (verify_scales.c), and what can be said without a source (verify_alone.c).
  */
 #ifndef WN_JOBS_VERIFY_PARTS_H
 #define WN_JOBS_VERIFY_PARTS_H
@@ -13,6 +13,12 @@ WN_CHECKED bool wn_verify_kv(const struct wn_keep *k, const struct wn_plan *plan
                              struct wn_err *err);
 WN_CHECKED bool wn_verify_folder(const struct wn_keep *k, const struct wn_plan *plan, const struct wn_source *out,
                                  bool *same, struct wn_err *err);
+
+/* Safetensors: the index (*same_index: it is the source's, byte for byte) and the strings in the headers. */
+WN_CHECKED bool wn_verify_shards(const struct wn_source *source, const struct wn_source *out, bool same_index,
+                                 struct wn_err *err);
+/* That no byte of out lies outside headers, tensors and padding. */
+WN_CHECKED bool wn_verify_nothing_else(const struct wn_source *out, struct wn_err *err);
 
 /*
  * Folders, and GGUFs of an architecture of ours: the model opens, every part has its shape, and counts and special ids

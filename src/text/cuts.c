@@ -7,6 +7,8 @@
 #define RUN_CHARS    25000
 #define MASK         '\x01'
 
+_Static_assert(WN_WINDOW_BYTES == 4 * WINDOW_CHARS, "a character has at most four bytes");
+
 bool wn_split_mask(struct wn_bytes text, char **masked, struct wn_err *err)
 {
     *masked = NULL;
@@ -34,6 +36,19 @@ static bool is_space(uint32_t c)
         return (c >= 0x09 && c <= 0x0d) || (c >= 0x1c && c <= 0x20);
     return c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 ||
            c == 0x202f || c == 0x205f || c == 0x3000;
+}
+
+size_t wn_cuts_window(struct wn_bytes text)
+{
+    size_t at = 0;
+
+    for (size_t chars = 0; chars < WINDOW_CHARS && at < text.n; chars++) {
+        uint32_t code;
+        size_t step = wn_utf8_decode(text.at + at, text.n - at, &code);
+
+        at += step ? step : 1; /* a byte that is none will be masked by one of a character's own */
+    }
+    return at;
 }
 
 bool wn_cuts_next(struct wn_cuts *c, struct wn_bytes *part)

@@ -38,3 +38,22 @@ bool wn_gpt2_unspell(struct wn_bytes s, char *out, size_t *out_n)
     *out_n = n;
     return true;
 }
+
+size_t wn_gpt2_spell(struct wn_bytes s, char *out)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s.n; i++) {
+        unsigned char byte = (unsigned char)s.at[i];
+        uint32_t code = byte;
+
+        if (byte <= 0x20)
+            code = 0x100 + byte;
+        else if (byte >= 0x7f && byte <= 0xa0)
+            code = 0x121 + byte - 0x7f;
+        else if (byte == 0xad)
+            code = 0x143;
+        n += wn_utf8_encode(code, out + n);
+    }
+    return n;
+}

@@ -15,7 +15,7 @@ void wn_merge_release(struct wn_merge *m)
 static bool reserve(struct wn_merge *m, size_t n, struct wn_err *err)
 {
     size_t room = m->room ? m->room : 64;
-    struct wn_part *parts;
+    struct wn_merge_part *parts;
     struct wn_join *heap;
 
     if (n <= m->room)
@@ -71,7 +71,7 @@ static void offer(struct wn_merge *m, const struct wn_ranks *r, struct wn_bytes 
         return;
     end = m->parts[right].next;
     rank = wn_ranks_find(r, (struct wn_bytes){piece.at + at, end - at});
-    if (rank != WN_NO_RANK)
+    if (rank < m->below)
         heap_push(m, (struct wn_join){(uint64_t)rank << 32 | at, end});
 }
 
@@ -81,7 +81,7 @@ static void offer(struct wn_merge *m, const struct wn_ranks *r, struct wn_bytes 
  */
 static bool stands(const struct wn_merge *m, size_t n, struct wn_join join)
 {
-    const struct wn_part *left = &m->parts[(uint32_t)join.key];
+    const struct wn_merge_part *left = &m->parts[(uint32_t)join.key];
 
     return left->next != 0 && left->next < n && m->parts[left->next].next == join.end;
 }
@@ -89,7 +89,7 @@ static bool stands(const struct wn_merge *m, size_t n, struct wn_join join)
 static void split_to_bytes(struct wn_merge *m, const struct wn_ranks *r, struct wn_bytes piece)
 {
     for (size_t i = 0; i < piece.n; i++)
-        m->parts[i] = (struct wn_part){
+        m->parts[i] = (struct wn_merge_part){
             .next = (uint32_t)i + 1, .prev = (uint32_t)(i ? i - 1 : 0), .rank = r->of_byte[(unsigned char)piece.at[i]]};
     m->heap_n = 0;
     for (size_t i = 0; i + 1 < piece.n; i++)
@@ -99,7 +99,7 @@ static void split_to_bytes(struct wn_merge *m, const struct wn_ranks *r, struct 
 static void join_parts(struct wn_merge *m, const struct wn_ranks *r, struct wn_bytes piece, struct wn_join join)
 {
     uint32_t at = (uint32_t)join.key;
-    struct wn_part *left = &m->parts[at], *right = &m->parts[left->next];
+    struct wn_merge_part *left = &m->parts[at], *right = &m->parts[left->next];
 
     left->next = join.end;
     left->rank = (uint32_t)(join.key >> 32);
@@ -109,6 +109,39 @@ static void join_parts(struct wn_merge *m, const struct wn_ranks *r, struct wn_b
     offer(m, r, piece, at);
     if (at > 0)
         offer(m, r, piece, left->prev);
+}
+
+/* Joins what can be; parts[0] is the first of what is left. */
+static bool join_all(struct wn_merge *m, const struct wn_ranks *r, struct wn_bytes piece, uint32_t below,
+                     struct wn_err *err)
+{
+    if (!reserve(m, piece.n, err))
+        return false;
+    m->below = below;
+    split_to_bytes(m, r, piece);
+    while (m->heap_n > 0) {
+        struct wn_join join = heap_pop(m);
+
+        if (stands(m, piece.n, join))
+            join_parts(m, r, piece, join);
+    }
+    return true;
+}
+
+bool wn_merge_halves(struct wn_merge *m, const struct wn_ranks *r, uint32_t rank, size_t *left, struct wn_err *err)
+{
+    struct wn_bytes token = r->tokens[rank];
+    uint32_t second;
+
+    *left = 0;
+    if (token.n < 2)
+        return true;
+    if (!join_all(m, r, token, rank, err))
+        return false;
+    second = m->parts[0].next;
+    if (second < token.n && m->parts[second].next == token.n)
+        *left = second;
+    return true;
 }
 
 bool wn_merge_piece(struct wn_merge *m, const struct wn_ranks *r, struct wn_bytes piece, uint32_t *ids, size_t *n,
@@ -122,15 +155,8 @@ bool wn_merge_piece(struct wn_merge *m, const struct wn_ranks *r, struct wn_byte
         ids[(*n)++] = whole;
         return true;
     }
-    if (!reserve(m, piece.n, err))
+    if (!join_all(m, r, piece, WN_NO_RANK, err))
         return false;
-    split_to_bytes(m, r, piece);
-    while (m->heap_n > 0) {
-        struct wn_join join = heap_pop(m);
-
-        if (stands(m, piece.n, join))
-            join_parts(m, r, piece, join);
-    }
     for (size_t at = 0; at < piece.n; at = m->parts[at].next)
         ids[(*n)++] = m->parts[at].rank;
     return true;

@@ -300,3 +300,10 @@ char *wn_vocab_decode(const struct wn_vocab *v, const uint32_t *ids, size_t coun
     }
     return out;
 }
+
+bool wn_vocab_merge_of(const struct wn_vocab *v, struct wn_merge *m, uint32_t id, size_t *left, struct wn_err *err)
+{
+    assert(id < v->count);
+    *left = 0;
+    return v->special[id] || wn_merge_halves(m, &v->ranks, id, left, err);
+}

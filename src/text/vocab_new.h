@@ -5,6 +5,7 @@
 #define WN_TEXT_VOCAB_NEW_H
 
 #include "base/bytes.h"
+#include "text/merge.h"
 #include <winnow/vocab.h>
 
 enum wn_token_kind { WN_TOKEN_NORMAL, WN_TOKEN_SPECIAL, WN_TOKEN_UNUSED };
@@ -32,5 +33,14 @@ WN_CHECKED struct wn_vocab *wn_vocab_parse(const char *tiktoken, size_t tiktoken
  * that spells no byte.
  */
 WN_CHECKED bool wn_gpt2_unspell(struct wn_bytes s, char *out, size_t *out_n);
+/* And done: out has room for 2 * s.n bytes; returns how many were written. */
+size_t wn_gpt2_spell(struct wn_bytes s, char *out);
+
+/*
+ * The merge that makes token id, as a GGUF lists them in the order of ids: its first part has *left bytes; 0: there is none
+ * (special tokens, single bytes). m: scratch, all zero at first.
+ */
+WN_CHECKED bool wn_vocab_merge_of(const struct wn_vocab *v, struct wn_merge *m, uint32_t id, size_t *left,
+                                  struct wn_err *err);
 
 #endif

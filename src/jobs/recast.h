@@ -1,0 +1,81 @@
+/*
+ * A model in another container: HF safetensors as GGUF or as an MLX folder. The output is described tensor by tensor from the
+ * bound layers (model/weights.h), so that it is made of the very numbers that winnow computes with; the same walk declares
+ * the tensors, writes them and proves them, so the three cannot disagree.
+ *
+ * Matrices keep their bits wherever the container can hold them: MXFP4 codes and scales change places only. What the
+ * container stores otherwise (norms widened to f32, kv_b turned per head, -exp(A_log)) follows docs/formats/gguf.md.
+ */
+#ifndef WN_JOBS_RECAST_H
+#define WN_JOBS_RECAST_H
+
+#include "jobs/keep.h"
+#include "model/names.h"
+#include "model/weights.h"
+#include "quant/affine.h"
+#include <winnow/pool.h>
+
+enum wn_recast_face { WN_FACE_DATA, WN_FACE_SCALES, WN_FACE_BIASES };
+
+/* One tensor of the output: the rows of its parts, one after the other, in another type or the same. */
+struct wn_recast_tensor {
+    char name[WN_NAME_BYTES];
+    int32_t layer;            /* -1: outside the layers */
+    enum wn_type type;        /* of the matrix as a whole; what the file calls it follows from the face */
+    enum wn_recast_face face; /* DATA: also codes whose scales are another tensor */
+    uint32_t dims;
+    uint64_t shape[WN_DIMS]; /* as the file has it, outermost first */
+    uint64_t rows, cols;     /* cols: weights in a row */
+    const struct wn_matrix *parts;
+    size_t part_count;
+};
+
+/* The type that the file states, and all bytes. */
+enum wn_type wn_recast_file_type(const struct wn_recast_tensor *t);
+uint64_t wn_recast_bytes(const struct wn_recast_tensor *t);
+
+typedef bool wn_recast_fn(void *arg, const struct wn_recast_tensor *t, struct wn_err *err);
+
+struct wn_recast {
+    const struct wn_model *model; /* borrowed */
+    const struct wn_keep *keep;   /* borrowed: which experts, in which order */
+};
+
+/*
+ * Calls fn for each tensor of the GGUF, in the order of published files: those outside the layers, then layer by layer in
+ * the order of their names. A tensor and its parts are good during the call. Refuses what the container cannot say: experts
+ * of different types in one layer, more than one expert count.
+ */
+WN_CHECKED bool wn_recast_gguf(const struct wn_recast *r, wn_recast_fn *fn, void *arg, struct wn_err *err);
+
+/*
+ * Bytes of rows first .. first + n - 1 of t into out, each wn_recast_row_bytes long; room: t->cols floats. Rows are made by
+ * themselves: any number of threads may make some.
+ */
+uint64_t wn_recast_row_bytes(const struct wn_recast_tensor *t);
+void wn_recast_make(const struct wn_recast_tensor *t, uint64_t first, uint64_t n, float *room, uint8_t *out);
+
+/* Gives all bytes of t to `write`, in order, made by the pool's threads a few MiB at a time. */
+typedef bool wn_recast_write_fn(void *arg, const void *bytes, size_t n, struct wn_err *err);
+WN_CHECKED bool wn_recast_stream(const struct wn_recast_tensor *t, struct wn_pool *pool, wn_recast_write_fn *write,
+                                 void *arg, struct wn_err *err);
+
+/* All tensors of a walk, without their parts. */
+struct wn_recast_list {
+    struct wn_recast_tensor *tensors; /* owned */
+    size_t n, room;
+};
+WN_CHECKED bool wn_recast_list(const struct wn_recast *r, struct wn_recast_list *list, struct wn_err *err);
+void wn_recast_list_release(struct wn_recast_list *list);
+
+/* Metadata records of the GGUF, in the converter's order. Owned; nothing is borrowed. */
+struct wn_recast_kv {
+    struct wn_gguf_kv *kv;
+    struct wn_buf *own; /* [n] each record's key and value */
+    size_t n;
+};
+WN_CHECKED bool wn_recast_kv(const struct wn_recast *r, const struct wn_recast_list *list, struct wn_recast_kv *out,
+                             struct wn_err *err);
+void wn_recast_kv_release(struct wn_recast_kv *kv);
+
+#endif
