@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 #include <popt.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <winnow/job.h>
 #include <winnow/model.h>
@@ -40,6 +41,15 @@ extern struct common common;
 bool opt_parse(const struct command *cmd, const struct poptOption *table, int argc, const char **argv, int min, int max,
                const char ***args, int *arg_count, int *code);
 
+/* In a table's val column: an empty word is a value too. */
+enum { OPT_MAY_BE_EMPTY = 1 };
+
+/*
+ * What a word means for an option that has an argument goes to where its table says; the word is taken (freed, or kept
+ * in place of an earlier one). False, with the reason said, when it is none that the option can have (opt_value.c).
+ */
+bool opt_take_value(const struct command *cmd, const struct poptOption *o, char *text);
+
 /* Says what is wrong with the call, how to get help, and returns EXIT_USAGE. */
 int opt_wrong(const struct command *cmd, const char *fmt, ...) WN_PRINTF(2, 3);
 
@@ -52,8 +62,8 @@ const char *opt_nearest(const char *wrong, const char *const *words, size_t n);
 /* True once the user pressed Ctrl-C (or SIGTERM came): jobs stop at the next safe place. */
 bool interrupted(void);
 /*
- * Ctrl-C and SIGTERM ask to stop, a reader of stdout that leaves is an error like any other, and a mapped file that shrinks or
- * cannot be read ends the program with a sentence.
+ * Ctrl-C and SIGTERM ask to stop, a reader of stdout that leaves and a file that may not grow are errors like any other, and
+ * a mapped file that shrinks or cannot be read ends the program with a sentence.
  */
 void catch_signals(void);
 
@@ -62,6 +72,17 @@ struct wn_job talk_job(void);
 /* Ends a moving line, so that other text starts at the left. */
 void talk_end_line(void);
 void talk(const char *fmt, ...) WN_PRINTF(1, 2);
+
+/*
+ * To a person, with the control characters made visible that came in by a name, a label or a token (print.c): say to
+ * stdout (line ends stay), complain a line to stderr, say_text generated text: as it is, but for a terminal.
+ */
+void say(const char *fmt, ...) WN_PRINTF(1, 2);
+void complain(const char *fmt, ...) WN_PRINTF(1, 2);
+bool say_text(const char *text, size_t n);
+/* What they are made of; `keep` are the control characters that stay. False when f could not take it. */
+bool print_visible(FILE *f, const char *text, size_t n, const char *keep);
+bool vprint_visible(FILE *f, const char *keep, const char *fmt, va_list ap);
 
 /* Prints "winnow: sentence" and returns the exit code that fits. */
 int talk_failed(const struct wn_err *err);

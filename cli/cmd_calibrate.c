@@ -46,10 +46,12 @@ static bool tell_need(void *arg, const struct wn_calibrate_need *n)
     return !interrupted();
 }
 
+/* What the run itself would refuse. */
 static bool dry_run(const struct wn_model *m, const struct wn_pool *pool, const struct wn_calibrate_options *c,
                     struct wn_calibrate_need *need, struct wn_err *err)
 {
-    return wn_calibrate_plan(m, wn_pool_threads(pool), c, need, err) && (tell_need(NULL, need), true);
+    return wn_output_spares(c->out, &c->corpus, 1, m, err) &&
+           wn_calibrate_plan(m, wn_pool_threads(pool), c, need, err) && (tell_need(NULL, need), true);
 }
 
 static int calibrate(const struct wn_model *m, const struct wn_calibrate_options *c, struct wn_err *err)
@@ -75,9 +77,9 @@ static int calibrate(const struct wn_model *m, const struct wn_calibrate_options
         return print_json(j);
     }
     if (!o.dry_run)
-        printf("%s: %" PRIu64 " tokens through %" PRIu32 " layers in %.1f s (%.0f tokens/s)%s\n", c->out, r.need.tokens,
-               r.layers_done, r.seconds, r.seconds > 0 ? (double)r.need.tokens / r.seconds : 0,
-               r.layers_resumed ? ", resumed" : "");
+        say("%s: %" PRIu64 " tokens through %" PRIu32 " layers in %.1f s (%.0f tokens/s)%s\n", c->out, r.need.tokens,
+            r.layers_done, r.seconds, r.seconds > 0 ? (double)r.need.tokens / r.seconds : 0,
+            r.layers_resumed ? ", resumed" : "");
     return finish_output();
 }
 

@@ -69,10 +69,10 @@ static int score(const char *path, const struct wn_eval_options *e, struct wn_er
         return talk_failed(err);
     if (common.json)
         return print_json(json_results(path, e, r));
-    printf("%-16s %12s %10s %12s %10s\n", "domain", "perplexity", "nll", "predicted", "windows");
+    say("%-16s %12s %10s %12s %10s\n", "domain", "perplexity", "nll", "predicted", "windows");
     for (size_t i = 0; i < e->text_count; i++)
-        printf("%-16s %12.4f %10.5f %12" PRIu64 " %10" PRIu64 "\n", r[i].domain, r[i].perplexity, r[i].nll,
-               r[i].predicted, r[i].windows);
+        say("%-16s %12.4f %10.5f %12" PRIu64 " %10" PRIu64 "\n", r[i].domain, r[i].perplexity, r[i].nll, r[i].predicted,
+            r[i].windows);
     return finish_output();
 }
 

@@ -88,8 +88,7 @@ static void print_bytes(const char *what, uint64_t bytes)
 {
     char size[32], count[40];
 
-    printf("%-18s %10s  %24s bytes\n", what, text_size(bytes, size, sizeof size),
-           text_count(bytes, count, sizeof count));
+    say("%-18s %10s  %24s bytes\n", what, text_size(bytes, size, sizeof size), text_count(bytes, count, sizeof count));
 }
 
 static void print_shape(const struct wn_config *c)
@@ -106,48 +105,47 @@ static void print_shape(const struct wn_config *c)
         if (l->moe && l->expert_count > most)
             most = l->expert_count;
     }
-    printf("layers             %" PRIu32 ": %" PRIu32 " KDA, %" PRIu32 " MLA; %" PRIu32 " MoE, %" PRIu32 " dense\n",
-           c->layer_count, kda, c->layer_count - kda, moe, c->layer_count - moe);
+    say("layers             %" PRIu32 ": %" PRIu32 " KDA, %" PRIu32 " MLA; %" PRIu32 " MoE, %" PRIu32 " dense\n",
+        c->layer_count, kda, c->layer_count - kda, moe, c->layer_count - moe);
     if (moe && least == most)
-        printf("experts            %" PRIu32 " in each MoE layer, %" PRIu32 " used per token, %" PRIu32 " shared\n",
-               most, c->experts_per_token, c->shared_experts);
+        say("experts            %" PRIu32 " in each MoE layer, %" PRIu32 " used per token, %" PRIu32 " shared\n", most,
+            c->experts_per_token, c->shared_experts);
     else if (moe)
-        printf("experts            %" PRIu32 " to %" PRIu32 " per MoE layer, %" PRIu32 " used per token, %" PRIu32
-               " shared\n",
-               least, most, c->experts_per_token, c->shared_experts);
-    printf("hidden / latent    %" PRIu32 " / %" PRIu32 "\nvocabulary         %" PRIu32 "\ncontext            %" PRIu32
-           " tokens\n",
-           c->hidden_size, c->latent_size ? c->latent_size : c->hidden_size, c->vocab_size, c->context_length);
+        say("experts            %" PRIu32 " to %" PRIu32 " per MoE layer, %" PRIu32 " used per token, %" PRIu32
+            " shared\n",
+            least, most, c->experts_per_token, c->shared_experts);
+    say("hidden / latent    %" PRIu32 " / %" PRIu32 "\nvocabulary         %" PRIu32 "\ncontext            %" PRIu32
+        " tokens\n",
+        c->hidden_size, c->latent_size ? c->latent_size : c->hidden_size, c->vocab_size, c->context_length);
 }
 
 static void print_classes(const struct wn_inspection *in)
 {
     char bytes[40], size[32], token[32];
 
-    printf("\n%-18s %8s %24s %10s %12s\n", "class", "tensors", "bytes", "", "per token");
+    say("\n%-18s %8s %24s %10s %12s\n", "class", "tensors", "bytes", "", "per token");
     for (int c = 0; c < WN_CLASS_COUNT; c++)
         if (in->class_tensors[c])
-            printf("%-18s %8" PRIu64 " %24s %10s %12s\n", wn_class_name((enum wn_class)c), in->class_tensors[c],
-                   text_count(in->class_bytes[c], bytes, sizeof bytes),
-                   text_size(in->class_bytes[c], size, sizeof size),
-                   in->known ? text_size(in->class_token_bytes[c], token, sizeof token) : "");
-    printf("\n%-18s %8s %24s\n", "type", "tensors", "bytes");
+            say("%-18s %8" PRIu64 " %24s %10s %12s\n", wn_class_name((enum wn_class)c), in->class_tensors[c],
+                text_count(in->class_bytes[c], bytes, sizeof bytes), text_size(in->class_bytes[c], size, sizeof size),
+                in->known ? text_size(in->class_token_bytes[c], token, sizeof token) : "");
+    say("\n%-18s %8s %24s\n", "type", "tensors", "bytes");
     for (size_t i = 0; i < in->type_count; i++)
-        printf("%-18s %8" PRIu64 " %24s\n", in->types[i].type, in->types[i].tensors,
-               text_count(in->types[i].bytes, bytes, sizeof bytes));
+        say("%-18s %8" PRIu64 " %24s\n", in->types[i].type, in->types[i].tensors,
+            text_count(in->types[i].bytes, bytes, sizeof bytes));
 }
 
 static void print_text(const char *path, const struct wn_inspection *in)
 {
     char count[40];
 
-    printf("model              %s\ncontainer          %s, %" PRIu64
-           " file%s\narchitecture       %s%s\nfingerprint        %s\n",
-           path, in->container, in->files, in->files == 1 ? "" : "s", in->architecture,
-           in->known ? "" : " (not one that winnow computes)", in->fingerprint);
+    say("model              %s\ncontainer          %s, %" PRIu64
+        " file%s\narchitecture       %s%s\nfingerprint        %s\n",
+        path, in->container, in->files, in->files == 1 ? "" : "s", in->architecture,
+        in->known ? "" : " (not one that winnow computes)", in->fingerprint);
     if (in->known)
         print_shape(in->config);
-    printf("tensors            %s\n", text_count(in->tensors, count, sizeof count));
+    say("tensors            %s\n", text_count(in->tensors, count, sizeof count));
     print_bytes("files", in->file_bytes);
     print_bytes("tensor data", in->tensor_bytes);
     print_bytes("headers", in->header_bytes);
@@ -161,12 +159,12 @@ static void print_text(const char *path, const struct wn_inspection *in)
     print_bytes("recurrent state", in->state_bytes);
     print_bytes("latent cache/token", in->kv_bytes_per_token);
     if (o.context > 0) {
-        printf("context of %d:\n", o.context);
+        say("context of %d:\n", o.context);
         print_bytes("  state and cache", context_bytes(in));
     }
     if (bandwidth > 0)
-        printf("at %.1f GB/s%s: at most %.2f tokens/s\n", bandwidth * 1e-9,
-               strcmp(o.bandwidth, HERE) == 0 ? " (measured here)" : "", tokens_per_second(in));
+        say("at %.1f GB/s%s: at most %.2f tokens/s\n", bandwidth * 1e-9,
+            strcmp(o.bandwidth, HERE) == 0 ? " (measured here)" : "", tokens_per_second(in));
 }
 
 /* --bandwidth is a number of GB/s, or "here". */

@@ -15,13 +15,14 @@ static struct {
 
 static const struct poptOption table[] = {
     {"ids", 'i', POPT_ARG_STRING, &o.ids, 0, "token ids ('-': from stdin)", "1,2,3"},
-    {"text", 'x', POPT_ARG_STRING, &o.text, 0, "text to tokenize instead ('-': stdin)", "TEXT"},
+    {"text", 'x', POPT_ARG_STRING, &o.text, OPT_MAY_BE_EMPTY, "text to tokenize instead ('-': stdin)", "TEXT"},
     {"special", 0, POPT_ARG_NONE, &o.special, 0, "spelled special tokens in the text become their ids", NULL},
     {"out", 'o', POPT_ARG_STRING, &o.out, 0, "f32 [tokens][vocabulary], as numpy reads it; must not exist", "FILE.npy"},
     {"force", 'f', POPT_ARG_NONE, &o.force, 0, "overwrite the output", NULL},
     POPT_TABLEEND};
 
-static bool get_ids(const struct wn_model *m, uint32_t **ids, size_t *count, struct wn_err *err)
+/* *wrong_call: what fails can be told from the command line alone. */
+static bool get_ids(const struct wn_model *m, uint32_t **ids, size_t *count, bool *wrong_call, struct wn_err *err)
 {
     size_t n;
     char *text = text_argument(o.ids ? o.ids : o.text, &n, err);
@@ -35,7 +36,16 @@ static bool get_ids(const struct wn_model *m, uint32_t **ids, size_t *count, str
     else
         ok = (v = wn_model_vocab(m, err)) != NULL && wn_vocab_encode(v, text, n, o.special, ids, count, err);
     free(text);
+    *wrong_call = !ok && o.ids && strcmp(o.ids, "-") != 0;
     return ok && context_fits(m, *count, err);
+}
+
+/* What is read from standard input may be a file that the output would replace; the model's are minded when it is written. */
+static bool input_spared(struct wn_err *err)
+{
+    static const char *const input[] = {"/dev/stdin"};
+
+    return strcmp(o.ids ? o.ids : o.text, "-") != 0 || wn_output_spares(o.out, input, 1, NULL, err);
 }
 
 static int write_logits(const struct wn_model *m, struct wn_err *err)
@@ -45,7 +55,8 @@ static int write_logits(const struct wn_model *m, struct wn_err *err)
     struct wn_pool *pool = NULL;
     uint32_t *ids = NULL;
     size_t count = 0;
-    bool ok = get_ids(m, &ids, &count, err);
+    bool wrong_call = false, ok = input_spared(err) && get_ids(m, &ids, &count, &wrong_call, err);
+    int code;
 
     if (ok)
         ok = (w = wn_weights_load(m, err)) != NULL && (pool = make_pool(err)) != NULL &&
@@ -54,12 +65,14 @@ static int write_logits(const struct wn_model *m, struct wn_err *err)
     wn_weights_free(w);
     free(ids);
     talk_end_line();
-    if (!ok)
-        return talk_failed(err);
+    if (!ok) {
+        code = talk_failed(err);
+        return wrong_call ? EXIT_USAGE : code;
+    }
     if (common.json)
         return print_json(json_pack("{so sI sI}", "out", json_text(o.out), "tokens", (json_int_t)count, "vocabulary",
                                     (json_int_t)wn_model_config(m)->vocab_size));
-    printf("%s: %zu x %u f32\n", o.out, count, wn_model_config(m)->vocab_size);
+    say("%s: %zu x %u f32\n", o.out, count, wn_model_config(m)->vocab_size);
     return finish_output();
 }
 

@@ -93,28 +93,42 @@ static json_t *json_kept(const struct wn_plan *plan, const struct wn_plan_kept *
                      layers, "overlap", overlap, "chance_overlap", k->chance);
 }
 
+/* The start of a label that fits `room` bytes: whole characters of it. */
+static const char *label(const char *text, size_t room, char *buf)
+{
+    size_t n = strlen(text);
+
+    if (n > room)
+        for (n = room; n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80; n--)
+            ;
+    memcpy(buf, text, n);
+    buf[n] = '\0';
+    return buf;
+}
+
 static void print_kept(const struct wn_plan *plan, const struct wn_plan_kept *k)
 {
     double least = 1, most = 0;
+    char head[16];
 
     for (size_t l = 0; l < k->layer_count; l++) {
         least = fmin(least, k->kept_layer[l]);
         most = fmax(most, k->kept_layer[l]);
     }
-    printf("plan               %s, criterion %s: %u of %u experts in each of %u layers\n", plan->mode, plan->criterion,
-           plan->layer_count ? plan->layers[0].keep_count : 0, plan->num_experts, plan->layer_count);
-    printf("saliency kept      %.2f %% (by layer %.2f to %.2f %%)\n", 100 * k->kept, 100 * least, 100 * most);
+    say("plan               %s, criterion %s: %u of %u experts in each of %u layers\n", plan->mode, plan->criterion,
+        plan->layer_count ? plan->layers[0].keep_count : 0, plan->num_experts, plan->layer_count);
+    say("saliency kept      %.2f %% (by layer %.2f to %.2f %%)\n", 100 * k->kept, 100 * least, 100 * most);
     for (size_t s = 0; s < k->source_count; s++)
-        printf("  %-16s %.2f %%\n", k->source[s], 100 * k->kept_source[s]);
+        say("  %-16s %.2f %%\n", k->source[s], 100 * k->kept_source[s]);
     if (k->source_count < 2)
         return;
-    printf("\nexperts in common between the domains' own best (chance: %.1f %%)\n%-10s", 100 * k->chance, "");
+    say("\nexperts in common between the domains' own best (chance: %.1f %%)\n%-10s", 100 * k->chance, "");
     for (size_t s = 0; s < k->source_count; s++)
-        printf(" %9.9s", k->source[s]);
+        say(" %9s", label(k->source[s], 9, head));
     for (size_t s = 0; s < k->source_count; s++) {
-        printf("\n%-10.10s", k->source[s]);
+        say("\n%-10s", label(k->source[s], 10, head));
         for (size_t t = 0; t < k->source_count; t++)
-            printf(" %7.1f %%", 100 * k->overlap[s * k->source_count + t]);
+            say(" %7.1f %%", 100 * k->overlap[s * k->source_count + t]);
     }
     putchar('\n');
 }
@@ -133,6 +147,8 @@ static int run(const struct command *self, int argc, const char **argv)
         return code;
     if (o.mode && strcmp(o.mode, "uniform") != 0)
         return opt_wrong(self, "--mode %s: this version knows uniform", o.mode);
+    if (o.criterion && !wn_plan_criterion_known(o.criterion, &err))
+        return opt_wrong(self, "--criterion: %s", err.msg);
     if (o.min_experts < 0)
         return opt_wrong(self, "--min-experts %d is negative", o.min_experts);
     if (!read_keep(self, &p, &code) || !read_weights(self, weights, &p.weight_count, &code))
@@ -140,6 +156,8 @@ static int run(const struct command *self, int argc, const char **argv)
     p.criterion = o.criterion;
     p.weights = p.weight_count ? weights : NULL;
     p.min_experts = (uint32_t)o.min_experts;
+    if (o.out && !wn_output_spares(o.out, args, 1, NULL, &err))
+        return talk_failed(&err);
     if (!wn_plan_make(args[0], &p, &plan, &kept, &err))
         return talk_failed(&err);
     if (o.out && !wn_plan_write(&plan, o.out, o.force, &err)) {

@@ -27,6 +27,7 @@ static int run(const struct command *self, int argc, const char **argv)
         return opt_wrong(self, "--plan is missing");
     if (!wn_plan_read(&plan, o.plan, &err))
         return talk_failed(&err);
+    o.cut.plan = o.plan;
     code = cut(self, model_path(args[0]), &plan, &o.cut);
     wn_plan_release(&plan);
     return code;

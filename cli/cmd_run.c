@@ -15,7 +15,7 @@ static struct {
 } o = {.tokens = 128, .top_p = 1};
 
 static const struct poptOption table[] = {
-    {"prompt", 'p', POPT_ARG_STRING, &o.prompt, 0, "the text to go on from ('-': stdin)", "TEXT"},
+    {"prompt", 'p', POPT_ARG_STRING, &o.prompt, OPT_MAY_BE_EMPTY, "the text to go on from ('-': stdin)", "TEXT"},
     {"tokens", 'n', POPT_ARG_INT, &o.tokens, 0, "tokens to generate at most (default 128)", "N"},
     {"ctx", 'c', POPT_ARG_INT, &o.context, 0, "tokens of context (default: what prompt and answer need)", "N"},
     {"temperature", 'T', POPT_ARG_FLOAT, &o.temperature, 0, "0 (the default): always the most probable token", "X"},
@@ -36,6 +36,7 @@ struct generation {
     struct ledger ledger;
     struct wn_job job;
     struct wn_utf8_stream utf8;
+    bool wrong_call; /* what failed can be told from the command line alone */
 };
 
 /* The text of one token to stdout; a character that is not complete yet waits for its rest. */
@@ -48,7 +49,7 @@ static bool print_token(struct generation *g, uint32_t id, struct wn_err *err)
     if (!out)
         return wn_fail(err, WN_ERR_NOMEM, "out of memory: a token of %zu bytes", n);
     m = wn_utf8_stream(&g->utf8, bytes ? bytes : "", n, out);
-    if (fwrite(out, 1, m, stdout) != m || fflush(stdout) != 0) {
+    if (!say_text(out, m) || fflush(stdout) != 0) {
         free(out);
         return wn_fail(err, WN_ERR_IO, "standard output could not be written");
     }
@@ -61,7 +62,7 @@ static bool print_held(struct generation *g)
     char out[16];
     size_t m = wn_utf8_stream(&g->utf8, "", 0, out);
 
-    return fwrite(out, 1, m, stdout) == m;
+    return say_text(out, m);
 }
 
 static bool tell_prompt(const struct generation *g, uint64_t done)
@@ -192,7 +193,8 @@ static bool prepare(struct generation *g, struct wn_session_options *s, struct w
     if (need > UINT32_MAX)
         return wn_fail(err, WN_ERR_ARG, "%zu tokens are more than a session can hold", need);
     s->context = o.context ? (uint32_t)o.context : (uint32_t)need;
-    if (s->context < need)
+    g->wrong_call = s->context < need;
+    if (g->wrong_call)
         return wn_fail(err, WN_ERR_ARG, "--ctx %u is less than the prompt's %zu tokens and the answer's %d", s->context,
                        g->ledger.prompt_tokens, o.tokens);
     if (!context_fits(g->model, s->context, err))
@@ -233,6 +235,8 @@ static int run_model(const char *path, struct wn_err *err)
               run_session(&g, &so, pool, err);
     int code = ok ? report(&g, err) : talk_failed(err);
 
+    if (g.wrong_call)
+        code = EXIT_USAGE;
     wn_pool_free(pool);
     wn_inspection_release(&g.in);
     wn_model_close(m);
@@ -253,8 +257,8 @@ static int run(const struct command *self, int argc, const char **argv)
         return opt_wrong(self, "--prompt is missing");
     if (o.tokens < 0 || o.context < 0 || o.top_k < 0)
         return opt_wrong(self, "--tokens, --ctx and --top-k are not negative");
-    if (!(o.temperature >= 0 && o.temperature < 1e6f))
-        return opt_wrong(self, "--temperature %g: 0 or more is wanted", (double)o.temperature);
+    if (!(o.temperature >= 0 && o.temperature <= 1e6f))
+        return opt_wrong(self, "--temperature %g: 0 to 1000000 is wanted", (double)o.temperature);
     if (!(o.top_p > 0 && o.top_p <= 1) || !(o.min_p >= 0 && o.min_p <= 1))
         return opt_wrong(self, "--top-p is above 0 and at most 1, --min-p 0 to 1");
     return run_model(model_path(args[0]), &err);

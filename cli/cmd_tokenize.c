@@ -17,7 +17,8 @@ static struct {
 static const struct poptOption table[] = {
     {"special", 's', POPT_ARG_NONE, &o.special, 0, "spelled special tokens become their ids", NULL},
     {"pieces", 'p', POPT_ARG_NONE, &o.pieces, 0, "print each token with its text", NULL},
-    {"ids", 'i', POPT_ARG_STRING, &o.ids, 0, "turn these ids into text instead ('-': from stdin)", "1,2,3"},
+    {"ids", 'i', POPT_ARG_STRING, &o.ids, OPT_MAY_BE_EMPTY, "turn these ids into text instead ('-': from stdin)",
+     "1,2,3"},
     POPT_TABLEEND};
 
 /* A token's bytes as a JSON string: valid UTF-8 as it is, anything else by U+FFFD. */
@@ -45,12 +46,11 @@ static int print_ids(const struct wn_vocab *v, const uint32_t *ids, size_t count
             json_t *j = json_token(v, ids[i]);
             char *text = json_dumps(j, JSON_ENCODE_ANY);
 
-            printf("%8" PRIu32 "  %s%s\n", ids[i], text ? text : "",
-                   wn_vocab_is_special(v, ids[i]) ? "  (special)" : "");
+            say("%8" PRIu32 "  %s%s\n", ids[i], text ? text : "", wn_vocab_is_special(v, ids[i]) ? "  (special)" : "");
             free(text);
             json_decref(j);
         } else {
-            printf("%s%" PRIu32, i ? "," : "", ids[i]);
+            say("%s%" PRIu32, i ? "," : "", ids[i]);
         }
     }
     if (!o.pieces)
@@ -88,7 +88,8 @@ static int to_text(const struct wn_vocab *v, struct wn_err *err)
         return talk_failed(err);
     if (!ids_argument(list, n, &ids, &count, err)) {
         free(list);
-        return talk_failed(err);
+        code = talk_failed(err);
+        return strcmp(o.ids, "-") == 0 ? code : EXIT_USAGE;
     }
     free(list);
     text = wn_vocab_decode(v, ids, count, &n, err);
@@ -101,7 +102,7 @@ static int to_text(const struct wn_vocab *v, struct wn_err *err)
 
         code = print_json(s ? json_pack("{so}", "text", s) : json_pack("{sn ss}", "text", "note", "not valid UTF-8"));
     } else {
-        (void)fwrite(text, 1, n, stdout); /* finish_output sees what failed */
+        (void)say_text(text, n); /* finish_output sees what failed */
         code = finish_output();
     }
     free(text);

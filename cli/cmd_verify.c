@@ -34,14 +34,13 @@ static int report(const char *out, bool ok, const struct wn_verify_result *r, co
     if (!ok)
         return talk_failed(err);
     if (o.source)
-        printf("%s: verified: %s tensors, %s experts, %s compared\n", out, t, e,
-               text_size(r->bytes, bytes, sizeof bytes));
+        say("%s: verified: %s tensors, %s experts, %s compared\n", out, t, e, text_size(r->bytes, bytes, sizeof bytes));
     else
-        printf("%s: sound by itself (%s of %s tensors and %s experts); whether its bytes are the source's takes "
-               "--source\n",
-               out, r->parts_bound ? "names, shapes and counts" : "headers and counts", t, e);
+        say("%s: sound by itself (%s of %s tensors and %s experts); whether its bytes are the source's takes "
+            "--source\n",
+            out, r->parts_bound ? "names, shapes and counts" : "headers and counts", t, e);
     if (r->identical_files)
-        printf("every file is byte for byte its source\n");
+        say("every file is byte for byte its source\n");
     return finish_output();
 }
 

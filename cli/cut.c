@@ -7,16 +7,16 @@ static void print_result(const char *out, const struct wn_prune_result *r, bool 
 {
     char source[32], bytes[40], tensor[40], size[32];
 
-    printf("%s: %s%" PRIu64 " tensors in %" PRIu32 " file%s\n", out, dry_run ? "would hold " : "", r->tensors, r->files,
-           r->files == 1 ? "" : "s");
-    printf("source             %s\n", text_size(r->source_bytes, source, sizeof source));
-    printf("output             %s: %s bytes with headers, %s of tensors (%.1f %% of the source)\n",
-           text_size(r->out_bytes, size, sizeof size), text_count(r->out_bytes, bytes, sizeof bytes),
-           text_count(r->out_tensor_bytes, tensor, sizeof tensor),
-           r->source_bytes ? 100.0 * (double)r->out_bytes / (double)r->source_bytes : 0);
+    say("%s: %s%" PRIu64 " tensors in %" PRIu32 " file%s\n", out, dry_run ? "would hold " : "", r->tensors, r->files,
+        r->files == 1 ? "" : "s");
+    say("source             %s\n", text_size(r->source_bytes, source, sizeof source));
+    say("output             %s: %s bytes with headers, %s of tensors (%.1f %% of the source)\n",
+        text_size(r->out_bytes, size, sizeof size), text_count(r->out_bytes, bytes, sizeof bytes),
+        text_count(r->out_tensor_bytes, tensor, sizeof tensor),
+        r->source_bytes ? 100.0 * (double)r->out_bytes / (double)r->source_bytes : 0);
     if (!dry_run)
-        printf("copied             in %.1f s, %s/s\n", r->seconds,
-               text_size(r->seconds > 0 ? (uint64_t)((double)r->copied_bytes / r->seconds) : 0, size, sizeof size));
+        say("copied             in %.1f s, %s/s\n", r->seconds,
+            text_size(r->seconds > 0 ? (uint64_t)((double)r->copied_bytes / r->seconds) : 0, size, sizeof size));
 }
 
 static json_t *json_result(const char *out, const struct wn_prune_result *r, bool dry_run)
@@ -56,7 +56,7 @@ int cut(const struct command *self, const char *source, const struct wn_plan *pl
     p.model = m = wn_model_open(source, &err);
     if (m)
         tell_warning(m);
-    ok = wn_prune(&p, &job, &r, &err);
+    ok = wn_output_spares(o->out, &o->plan, 1, m, &err) && wn_prune(&p, &job, &r, &err);
     wn_model_close(m);
     if (!ok)
         return talk_failed(&err);

@@ -9,6 +9,7 @@
 
 struct cut_options {
     char *out, *shard_size;
+    const char *plan; /* the plan's file, which the output must spare; NULL: none */
     int joined, dry_run, force, force_plan;
 };
 

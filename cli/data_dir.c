@@ -53,7 +53,7 @@ const char *data_dir(void)
     static char dir[PATH_MAX];
     const char *wanted = getenv("WINNOW_DATA");
 
-    if (wanted)
+    if (wanted && *wanted)
         return wanted;
     if (dir[0] == '\0' && !beside_program(dir, sizeof dir))
         snprintf(dir, sizeof dir, "%s", WINNOW_DATA_DIR);

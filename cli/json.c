@@ -61,7 +61,7 @@ int print_json(json_t *j)
     json_decref(j);
     if (!text) {
         talk_end_line();
-        fprintf(stderr, "winnow: the result cannot be told as JSON: a number in it is none, or memory ran out\n");
+        complain("winnow: the result cannot be told as JSON: a number in it is none, or memory ran out");
         return EXIT_FAILED;
     }
     puts(text); /* finish_output sees what failed */

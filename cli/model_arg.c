@@ -23,7 +23,7 @@ const char *model_path(const char *arg)
         talk("no MODEL given: taking the bundled " BUNDLED);
         return installed(BUNDLED);
     }
-    if (access(arg, F_OK) != 0 && !strchr(arg, '/') && access(installed(arg), F_OK) == 0)
+    if (*arg && access(arg, F_OK) != 0 && !strchr(arg, '/') && access(installed(arg), F_OK) == 0)
         return installed(arg);
     return arg;
 }

@@ -78,7 +78,7 @@ int opt_wrong(const struct command *cmd, const char *fmt, ...)
 
     fprintf(stderr, "winnow %s: ", cmd->name);
     va_start(ap, fmt);
-    vfprintf(stderr, fmt, ap);
+    (void)vprint_visible(stderr, "", fmt, ap);
     va_end(ap);
     fprintf(stderr, "\nUsage: winnow %s %s\n'winnow %s --help' tells more\n", cmd->name, cmd->args, cmd->name);
     return EXIT_USAGE;
@@ -124,7 +124,7 @@ static void print_help(const struct command *cmd, const struct poptOption *table
     printf("\nExample:\n  winnow %s %s\n", cmd->name, cmd->example);
 }
 
-/* popt reads one table; the command's and the common one are joined into it. */
+/* The command's options and the common ones, in the order of the help. */
 static void join_tables(const struct poptOption *table, struct poptOption *joined)
 {
     size_t n = 0;
@@ -136,19 +136,50 @@ static void join_tables(const struct poptOption *table, struct poptOption *joine
     joined[n] = (struct poptOption)POPT_TABLEEND;
 }
 
+/* The same for popt: flags are its own, of an option with an argument it tells number + 1 and the word. */
+static void make_words(const struct poptOption *joined, struct poptOption *words)
+{
+    size_t i;
+
+    for (i = 0; joined[i].longName; i++) {
+        words[i] = joined[i];
+        words[i].val = 0;
+        if (joined[i].argInfo == POPT_ARG_NONE)
+            continue;
+        words[i].argInfo = POPT_ARG_STRING;
+        words[i].arg = NULL;
+        words[i].val = (int)i + 1;
+    }
+    words[i] = (struct poptOption)POPT_TABLEEND;
+}
+
+/* False with *code, when a value is wrong. */
+static bool read_options(const struct command *cmd, poptContext context, const struct poptOption *joined, int *rc,
+                         int *code)
+{
+    while ((*rc = poptGetNextOpt(context)) > 0) {
+        if (!opt_take_value(cmd, &joined[*rc - 1], poptGetOptArg(context))) {
+            *code = EXIT_USAGE;
+            return false;
+        }
+    }
+    return true;
+}
+
 bool opt_parse(const struct command *cmd, const struct poptOption *table, int argc, const char **argv, int min, int max,
                const char ***args, int *arg_count, int *code)
 {
-    static struct poptOption joined[MAX_WORDS];
+    static struct poptOption joined[MAX_WORDS], words[MAX_WORDS];
     static const char *none[1];
     /* positional arguments stay in the context, which therefore lives as long as the program */
     static poptContext context;
     int rc;
 
     join_tables(table, joined);
-    context = poptGetContext("winnow", argc, argv, joined, 0);
-    while ((rc = poptGetNextOpt(context)) > 0)
-        ;
+    make_words(joined, words);
+    context = poptGetContext("winnow", argc, argv, words, 0);
+    if (!read_options(cmd, context, joined, &rc, code))
+        return false;
     *code = EXIT_DONE;
     if (help_wanted) {
         print_help(cmd, table);
@@ -167,6 +198,10 @@ bool opt_parse(const struct command *cmd, const struct poptOption *table, int ar
     if (*arg_count < min || *arg_count > max) {
         *code = *arg_count < min ? opt_wrong(cmd, "an argument is missing")
                                  : opt_wrong(cmd, "'%s' is one argument too many", (*args)[max]);
+        return false;
+    }
+    if (*arg_count > 0 && !(*args)[0][0]) {
+        *code = opt_wrong(cmd, "the first argument is empty");
         return false;
     }
     if (common.threads < 0 || common.threads > 4096) {

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,22 +16,28 @@ static volatile sig_atomic_t stop_wanted;
 
 static void on_signal(int number)
 {
-    if (stop_wanted) { /* a second Ctrl-C: at once. Outputs are .part files, so nothing half-written takes a name */
+    if (stop_wanted) { /* a second Ctrl-C: at once */
+        wn_remove_unfinished();
         signal(number, SIG_DFL);
         raise(number);
     }
     stop_wanted = 1;
 }
 
-/* Nothing but write and _exit may be called here: the thread may have been anywhere. */
+/* Only what POSIX allows in a handler may be called here: the thread may have been anywhere. */
 static void on_bus_error(int number)
 {
     static const char sentence[] =
         "winnow: a model's file became shorter or could not be read while it was in use (bus error)\n";
-    ssize_t ignored = write(STDERR_FILENO, sentence, sizeof sentence - 1);
+    static atomic_flag told = ATOMIC_FLAG_INIT;
+    ssize_t ignored;
 
     (void)number;
+    while (atomic_flag_test_and_set(&told)) /* another thread met it first, and ends the program for all */
+        (void)pause();
+    ignored = write(STDERR_FILENO, sentence, sizeof sentence - 1);
     (void)ignored;
+    wn_remove_unfinished();
     _exit(EXIT_FAILED);
 }
 
@@ -48,6 +55,8 @@ void catch_signals(void)
     (void)sigaction(SIGBUS, &a, NULL);
     /* a reader of stdout that leaves is an error to report, not a death */
     (void)signal(SIGPIPE, SIG_IGN);
+    /* and so is a file that may not grow any more (ulimit -f) */
+    (void)signal(SIGXFSZ, SIG_IGN);
 }
 
 bool interrupted(void)
@@ -84,7 +93,7 @@ void talk(const char *fmt, ...)
         return;
     talk_end_line();
     va_start(ap, fmt);
-    vfprintf(stderr, fmt, ap);
+    (void)vprint_visible(stderr, "", fmt, ap);
     va_end(ap);
     fputc('\n', stderr);
 }
@@ -99,7 +108,7 @@ static void quantity(double n, const char *unit, char *buf, size_t size)
 
 static void show(const struct wn_progress *p, double seconds)
 {
-    char done[48], total[48], rest[32] = "";
+    char done[48], total[48], rest[32] = "", text[400];
     double share = p->total ? (double)p->done / (double)p->total : 0;
     double here = (double)(p->done - line.first), left = (double)(p->total - p->done);
 
@@ -107,8 +116,12 @@ static void show(const struct wn_progress *p, double seconds)
     quantity((double)p->total, p->unit, total, sizeof total);
     if (here > 0.01 * left && left > 0 && seconds > 2)
         snprintf(rest, sizeof rest, ", %.0f s left", seconds * left / here);
-    fprintf(stderr, "%s%s%s%s: %3.0f %% (%s of %s%s)%s", line.moving ? "\r\033[K" : "", p->phase, p->step ? " " : "",
-            p->step ? p->step : "", 100 * share, done, total, rest, isatty(STDERR_FILENO) ? "" : "\n");
+    snprintf(text, sizeof text, "%s%s%s: %3.0f %% (%s of %s%s)", p->phase, p->step ? " " : "", p->step ? p->step : "",
+             100 * share, done, total, rest);
+    talk_end_line();
+    (void)print_visible(stderr, text, strlen(text), "");
+    if (!isatty(STDERR_FILENO))
+        fputc('\n', stderr);
     line.moving = isatty(STDERR_FILENO) != 0;
 }
 
@@ -154,10 +167,10 @@ int talk_failed(const struct wn_err *err)
 {
     talk_end_line();
     if (err->code == WN_ERR_CANCELED && interrupted()) {
-        fprintf(stderr, "winnow: interrupted\n");
+        complain("winnow: interrupted");
         return EXIT_INTERRUPTED;
     }
-    fprintf(stderr, "winnow: %s\n", err->msg);
+    complain("winnow: %s", err->msg);
     return EXIT_FAILED;
 }
 
@@ -188,13 +201,4 @@ const char *text_count(uint64_t n, char *buf, size_t size)
     }
     buf[at] = '\0';
     return buf;
-}
-
-int finish_output(void)
-{
-    if (fflush(stdout) == 0 && !ferror(stdout))
-        return EXIT_DONE;
-    talk_end_line();
-    fprintf(stderr, "winnow: standard output could not be written\n");
-    return EXIT_FAILED;
 }

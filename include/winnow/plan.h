@@ -44,6 +44,9 @@ struct wn_source_weight {
     double weight;
 };
 
+/* False (WN_ERR_ARG, naming those that there are) when it is none. */
+WN_API WN_CHECKED bool wn_plan_criterion_known(const char *name, struct wn_err *err);
+
 struct wn_plan_options {
     uint32_t keep;         /* experts per layer; 0: from keep_share */
     double keep_share;     /* 0..1 of num_experts, rounded to nearest; used when keep is 0 */

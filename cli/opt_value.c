@@ -1,0 +1,83 @@
+/*
+ * The values of options: what popt would read itself it takes too much for. An empty word or one with something behind its
+ * number is none, a number out of range is told with its range, and of an option given twice the first value is let go.
+ */
+#include "cli.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+
+static bool read_whole(const struct command *cmd, const char *name, const char *text, long long least, long long most,
+                       long long *v)
+{
+    char *end;
+
+    errno = 0;
+    *v = strtoll(text, &end, 10);
+    if (end == text || *end) {
+        (void)opt_wrong(cmd, "--%s %s: a whole number is wanted", name, text);
+        return false;
+    }
+    if (errno == 0 && *v >= least && *v <= most)
+        return true;
+    if (*v < 0)
+        (void)opt_wrong(cmd, "--%s %s: at least %lld is wanted", name, text, least);
+    else
+        (void)opt_wrong(cmd, "--%s %s: at most %lld is wanted", name, text, most);
+    return false;
+}
+
+static bool read_float(const struct command *cmd, const char *name, const char *text, float *v)
+{
+    char *end;
+
+    *v = strtof(text, &end);
+    if (end != text && *end == '\0' && isfinite(*v))
+        return true;
+    (void)opt_wrong(cmd, "--%s %s: a number is wanted", name, text);
+    return false;
+}
+
+/* A word of its own behind those that the option got before; freed with the program. */
+static bool add_word(const struct command *cmd, const struct poptOption *o, const char *text)
+{
+    if (poptSaveString(o->arg, POPT_ARG_ARGV, text) == 0)
+        return true;
+    (void)opt_wrong(cmd, "--%s %s: could not be kept", o->longName, text);
+    return false;
+}
+
+bool opt_take_value(const struct command *cmd, const struct poptOption *o, char *text)
+{
+    long long v;
+    bool ok;
+
+    if (!*text && o->val != OPT_MAY_BE_EMPTY) {
+        (void)opt_wrong(cmd, "--%s: the value is empty, %s is wanted", o->longName, o->argDescrip);
+        free(text);
+        return false;
+    }
+    switch (o->argInfo & POPT_ARG_MASK) {
+    case POPT_ARG_STRING:
+        free(*(char **)o->arg);
+        *(char **)o->arg = text;
+        return true;
+    case POPT_ARG_INT:
+        ok = read_whole(cmd, o->longName, text, INT_MIN, INT_MAX, &v);
+        if (ok)
+            *(int *)o->arg = (int)v;
+        break;
+    case POPT_ARG_LONGLONG:
+        ok = read_whole(cmd, o->longName, text, LLONG_MIN, LLONG_MAX, o->arg);
+        break;
+    case POPT_ARG_FLOAT:
+        ok = read_float(cmd, o->longName, text, o->arg);
+        break;
+    default:
+        ok = add_word(cmd, o, text);
+    }
+    free(text);
+    return ok;
+}
