@@ -3,7 +3,10 @@
  */
 #include "cli.h"
 
+#include <inttypes.h>
 #include <limits.h>
+#include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <winnow/session.h>
@@ -13,7 +16,8 @@ static const struct command *const commands[] = {
     &cmd_inspect, &cmd_tokenize, &cmd_calibrate, &cmd_plan,   &cmd_prune,
     &cmd_convert, &cmd_verify,   &cmd_eval,      &cmd_logits, &cmd_run,
 };
-#define COMMANDS (sizeof commands / sizeof commands[0])
+#define STACK_BYTES ((size_t)1 << 20)
+#define COMMANDS    (sizeof commands / sizeof commands[0])
 
 static void print_help(FILE *f)
 {
@@ -48,9 +52,9 @@ static int unknown_command(const char *name)
     for (size_t i = 0; i < COMMANDS; i++)
         names[i] = commands[i]->name;
     near = opt_nearest(name, names, COMMANDS);
-    fprintf(stderr, "winnow: there is no command '%s'%s%s%s\n", name, near ? "; did you mean '" : "", near ? near : "",
-            near ? "'?" : "");
-    fprintf(stderr, "'winnow --help' lists the commands\n");
+    complain("winnow: there is no command '%s'%s%s%s", name, near ? "; did you mean '" : "", near ? near : "",
+             near ? "'?" : "");
+    complain("'winnow --help' lists the commands");
     return EXIT_USAGE;
 }
 
@@ -73,6 +77,49 @@ static void allow_many_files(void)
     (void)setrlimit(RLIMIT_NOFILE, &l);
 }
 
+struct call {
+    const struct command *command;
+    int argc, code;
+    const char **argv;
+};
+
+static void *run_call(void *arg)
+{
+    struct call *c = arg;
+
+    c->code = c->command->run(c->command, c->argc, c->argv);
+    return NULL;
+}
+
+/*
+ * Kernels take up to 80 KiB of stack, which `ulimit -s` may not leave to the first thread; another one gets what it asks
+ * for. The first then does nothing but wait, with signals held off, so that they meet the thread that works.
+ */
+static int run_on_enough_stack(struct call *c)
+{
+    struct rlimit l;
+    pthread_attr_t how;
+    pthread_t thread;
+    sigset_t all;
+    bool started;
+
+    if (getrlimit(RLIMIT_STACK, &l) != 0 || l.rlim_cur >= STACK_BYTES || pthread_attr_init(&how) != 0) {
+        run_call(c);
+        return c->code;
+    }
+    started = pthread_attr_setstacksize(&how, STACK_BYTES) == 0 && pthread_create(&thread, &how, run_call, c) == 0;
+    pthread_attr_destroy(&how);
+    if (!started) {
+        complain("winnow: %" PRIu64 " bytes of stack (ulimit -s) are too few, and no thread could be had with more",
+                 (uint64_t)l.rlim_cur);
+        return EXIT_FAILED;
+    }
+    sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, NULL);
+    (void)pthread_join(thread, NULL);
+    return c->code;
+}
+
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : NULL;
@@ -92,6 +139,6 @@ int main(int argc, char **argv)
     allow_many_files();
     for (size_t i = 0; i < COMMANDS; i++)
         if (strcmp(commands[i]->name, name) == 0)
-            return commands[i]->run(commands[i], argc - 1, (const char **)argv + 1);
+            return run_on_enough_stack(&(struct call){commands[i], argc - 1, EXIT_FAILED, (const char **)argv + 1});
     return unknown_command(name);
 }
