@@ -103,7 +103,8 @@ void wn_err_put_before(struct wn_err *err, const char *fmt, ...)
     text = n < 0 ? NULL : malloc((size_t)n + 2 + rest + 1);
     if (text) { /* without it: what happened, but not where */
         (void)vsnprintf(text, (size_t)n + 1, fmt, again);
-        memcpy(text + n, ": ", 2);
+        text[n] = ':';
+        text[n + 1] = ' ';
         memcpy(text + n + 2, err->msg, rest + 1);
         set_message(err, text, (size_t)n + 2 + rest);
         free(text);
