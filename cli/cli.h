@@ -82,7 +82,7 @@ void complain(const char *fmt, ...) WN_PRINTF(1, 2);
 bool say_text(const char *text, size_t n);
 /* What they are made of; `keep` are the control characters that stay. False when f could not take it. */
 bool print_visible(FILE *f, const char *text, size_t n, const char *keep);
-bool vprint_visible(FILE *f, const char *keep, const char *fmt, va_list ap);
+bool vprint_visible(FILE *f, const char *keep, const char *fmt, va_list ap) WN_PRINTF(3, 0);
 
 /* Prints "winnow: sentence" and returns the exit code that fits. */
 int talk_failed(const struct wn_err *err);
