@@ -54,6 +54,20 @@ json_t *json_put(json_t *object, const char *key, json_t *value)
     return NULL;
 }
 
+/* DEL and C1 stand in JSON as they are, and a terminal obeys them; escaped they are the same document. */
+static void put_text(const char *text)
+{
+    for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
+        if (*p == 0x7f)
+            say("\\u%04x", 0x7fu);
+        else if (p[0] == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0)
+            say("\\u%04x", (unsigned)*++p);
+        else
+            putchar(*p);
+    }
+    putchar('\n');
+}
+
 int print_json(json_t *j)
 {
     char *text = j ? json_dumps(j, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
@@ -64,7 +78,7 @@ int print_json(json_t *j)
         complain("winnow: the result cannot be told as JSON: a number in it is none, or memory ran out");
         return EXIT_FAILED;
     }
-    puts(text); /* finish_output sees what failed */
+    put_text(text); /* finish_output sees what failed */
     free(text);
     return finish_output();
 }
