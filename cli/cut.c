@@ -35,6 +35,7 @@ int cut(const struct command *self, const char *source, const struct wn_plan *pl
                                  .overwrite = o->force,
                                  .dry_run = o->dry_run,
                                  .force_plan = o->force_plan};
+    const char *inputs[] = {o->plan, source}; /* the source too: it may be one without a model */
     struct wn_job job = talk_job();
     struct wn_prune_result r;
     struct wn_model *m;
@@ -56,7 +57,7 @@ int cut(const struct command *self, const char *source, const struct wn_plan *pl
     p.model = m = wn_model_open(source, &err);
     if (m)
         tell_warning(m);
-    ok = wn_output_spares(o->out, &o->plan, 1, m, &err) && wn_prune(&p, &job, &r, &err);
+    ok = wn_output_spares(o->out, inputs, 2, m, &err) && wn_prune(&p, &job, &r, &err);
     wn_model_close(m);
     if (!ok)
         return talk_failed(&err);
