@@ -36,17 +36,22 @@ uint64_t wn_recast_bytes(const struct wn_recast_tensor *t);
 
 typedef bool wn_recast_fn(void *arg, const struct wn_recast_tensor *t, struct wn_err *err);
 
+struct wn_recast_form; /* a container: recast_parts.h */
+extern const struct wn_recast_form wn_recast_form_gguf, wn_recast_form_mlx;
+
 struct wn_recast {
     const struct wn_model *model; /* borrowed */
     const struct wn_keep *keep;   /* borrowed: which experts, in which order */
+    const struct wn_recast_form *form;
+    unsigned rest_bits; /* MLX: of matrices that are no experts, affine; 0: as they are */
+    enum wn_affine_rule rule;
 };
 
 /*
- * Calls fn for each tensor of the GGUF, in the order of published files: those outside the layers, then layer by layer in
- * the order of their names. A tensor and its parts are good during the call. Refuses what the container cannot say: experts
- * of different types in one layer, more than one expert count.
+ * Calls fn for each tensor of the output: those outside the layers, then layer by layer, which is the order of published
+ * GGUFs. A tensor and its parts are good during the call. Refuses experts of different types in one stack.
  */
-WN_CHECKED bool wn_recast_gguf(const struct wn_recast *r, wn_recast_fn *fn, void *arg, struct wn_err *err);
+WN_CHECKED bool wn_recast_walk(const struct wn_recast *r, wn_recast_fn *fn, void *arg, struct wn_err *err);
 
 /*
  * Bytes of rows first .. first + n - 1 of t into out, each wn_recast_row_bytes long; room: t->cols floats. Rows are made by

@@ -20,7 +20,7 @@ static void open_made(struct made *m, const char *folder, const struct wn_plan *
     m->model = wn_model_open(folder, &err);
     CHECK_OK(m->model, &err);
     CHECK_OK(wn_keep_init(&m->keep, wn_model_source(m->model), plan, &err), &err);
-    m->recast = (struct wn_recast){m->model, &m->keep};
+    m->recast = (struct wn_recast){.model = m->model, .keep = &m->keep, .form = &wn_recast_form_gguf};
     m->pool = wn_pool_new(3, &err);
     CHECK_OK(m->pool, &err);
 }
@@ -94,7 +94,7 @@ static void check_tensors(const char *folder, const char *gguf)
     open_made(&m, folder, NULL);
     c.wanted = wn_source_open(gguf, &err);
     CHECK_OK(c.wanted, &err);
-    CHECK_OK(wn_recast_gguf(&m.recast, same_tensor, &c, &err), &err);
+    CHECK_OK(wn_recast_walk(&m.recast, same_tensor, &c, &err), &err);
     assert_int_equal(c.tensors, wn_source_tensor_count(c.wanted));
     wn_source_close(c.wanted);
     close_made(&m);
