@@ -39,7 +39,8 @@ static void rows_decode_to_the_reference_bits(void **state)
         struct golden g;
 
         golden_open(&g, golden_types[i]);
-        struct wn_matrix m = {golden_types[i], g.rows, g.cols, g.row_blocks, g.row_bytes, NULL, 0};
+        struct wn_matrix m = {
+            .type = golden_types[i], .rows = g.rows, .cols = g.cols, .data = g.row_blocks, .row_bytes = g.row_bytes};
         float *row = exactly(g.cols * sizeof *row);
 
         for (uint32_t r = 0; r < g.rows; r++) {
@@ -102,7 +103,8 @@ static void decoded_rows_have_the_reference_dot_products(void **state)
         struct golden g;
 
         golden_open(&g, golden_types[i]);
-        struct wn_matrix m = {golden_types[i], g.rows, g.cols, g.row_blocks, g.row_bytes, NULL, 0};
+        struct wn_matrix m = {
+            .type = golden_types[i], .rows = g.rows, .cols = g.cols, .data = g.row_blocks, .row_bytes = g.row_bytes};
         float *row = exactly(g.cols * sizeof *row);
 
         for (uint32_t r = 0; r < g.rows; r++) {
