@@ -30,6 +30,13 @@ bool wn_path_is_folder(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+bool wn_path_is_file(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
 bool wn_path_make_folder(const char *path, struct wn_err *err)
 {
     if (mkdir(path, 0777) == 0)
