@@ -58,11 +58,35 @@ static bool parse_line(void *arg, struct wn_bytes tensor)
     return true;
 }
 
+/* wn_json_member. A total_size that is no whole number is nobody's reason to refuse the model. */
+static bool parse_metadata(void *arg, struct wn_bytes key)
+{
+    struct parse *p = arg;
+    struct wn_json before = p->json;
+
+    if (!wn_bytes_is(key, "total_size") || wn_json_u64(&p->json, &p->index->total_size))
+        return wn_bytes_is(key, "total_size") || wn_json_skip(&p->json);
+    p->index->total_size = UINT64_MAX;
+    p->json = before;
+    return wn_json_skip(&p->json);
+}
+
+static bool is_object(const struct wn_json *j)
+{
+    const char *at = j->at;
+
+    while (at < j->end && strchr(" \t\r\n", *at))
+        at++;
+    return at < j->end && *at == '{';
+}
+
 /* wn_json_member */
 static bool parse_key(void *arg, struct wn_bytes key)
 {
     struct parse *p = arg;
 
+    if (wn_bytes_is(key, "metadata") && is_object(&p->json))
+        return wn_json_object(&p->json, parse_metadata, p);
     if (!wn_bytes_is(key, "weight_map"))
         return wn_json_skip(&p->json);
     if (p->seen)
@@ -131,7 +155,7 @@ bool wn_safetensors_index_read(struct wn_safetensors_index *x, const char *path,
     size_t n = 0;
     bool ok;
 
-    *x = (struct wn_safetensors_index){0};
+    *x = (struct wn_safetensors_index){.total_size = UINT64_MAX};
     x->text = wn_file_slurp(path, INDEX_LIMIT, &n, err);
     if (!x->text)
         return false;

@@ -20,6 +20,7 @@ struct wn_safetensors_index {
     size_t file_n;
     struct wn_safetensors_line *lines; /* owned; as they came */
     size_t line_n;
+    uint64_t total_size; /* UINT64_MAX: not told, or not as a whole number */
 };
 
 /* Every file is a plain name, so that it lies beside the index. Release it either way. */

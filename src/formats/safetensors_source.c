@@ -23,7 +23,7 @@ static bool read_header(struct wn_source *s, struct wn_err *err)
     struct wn_source_file *f = &s->files[number];
     size_t before = s->tensors.n, n;
     unsigned char first[8];
-    char **metadata, *json;
+    char *json;
 
     if (f->file.bytes < sizeof first)
         return wn_fail(err, WN_ERR_FORMAT, "%" PRIu64 " bytes are too few for a header", f->file.bytes);
@@ -31,14 +31,10 @@ static bool read_header(struct wn_source *s, struct wn_err *err)
         return false;
     json = s->held[number].header = wn_alloc(n, 1, err);
     if (!json || !wn_file_read(&f->file, sizeof first, json, n, err) ||
-        !wn_safetensors_parse(json, n, f->file.bytes, number, &s->tensors, &metadata, err))
+        !wn_safetensors_parse(json, n, f->file.bytes, number, &s->tensors, &s->held[number].metadata, err))
         return false;
     f->header_bytes = sizeof first + n;
     f->tensor_count = s->tensors.n - before;
-    if (s->metadata)
-        free(metadata);
-    else
-        s->metadata = metadata;
     return true;
 }
 
@@ -126,6 +122,8 @@ static bool open_indexed(struct wn_source *s, const char *folder, const char *pa
         goto done;
     named = wn_alloc(s->tensors.n, sizeof *named, err);
     ok = named && cross_check(s, &x, named, path, err);
+    s->indexed = true;
+    s->index_total = x.total_size;
 done:
     free(named);
     wn_safetensors_index_release(&x);

@@ -36,6 +36,7 @@ bool wn_source_reserve_files(struct wn_source *s, size_t n, struct wn_err *err)
         s->files[i] = (struct wn_source_file){0};
         s->held[i].header = NULL;
         s->held[i].gguf = (struct wn_gguf_meta){0};
+        s->held[i].metadata = NULL;
         atomic_init(&s->held[i].map, NULL);
     }
     s->room = n;
@@ -139,12 +140,12 @@ void wn_source_close(struct wn_source *s)
     for (size_t i = 0; i < s->room; i++) {
         free(s->held[i].header);
         free(s->held[i].gguf.kv);
+        free(s->held[i].metadata);
     }
     free(s->files);
     free(s->held);
     wn_tensor_list_release(&s->tensors);
     wn_name_table_release(&s->names);
-    free(s->metadata);
     free(s->path);
     free(s->folder);
     (void)pthread_mutex_destroy(&s->map_lock);
@@ -208,7 +209,22 @@ const struct wn_gguf_meta *wn_source_gguf_of(const struct wn_source *s, size_t f
 
 const char *const *wn_source_metadata(const struct wn_source *s)
 {
-    return (const char *const *)s->metadata;
+    for (size_t i = 0; i < s->file_count; i++)
+        if (s->held[i].metadata)
+            return wn_source_metadata_of(s, i);
+    return NULL;
+}
+
+const char *const *wn_source_metadata_of(const struct wn_source *s, size_t file)
+{
+    assert(file < s->file_count);
+    return (const char *const *)s->held[file].metadata;
+}
+
+bool wn_source_is_indexed(const struct wn_source *s, uint64_t *total_size)
+{
+    *total_size = s->indexed ? s->index_total : UINT64_MAX;
+    return s->indexed;
 }
 
 /* The file's map, made by whoever comes first. Users see s as const: no answer depends on this cache. */

@@ -55,6 +55,13 @@ WN_CHECKED bool wn_source_gguf_is_whole(const struct wn_source *s, struct wn_err
  * form that wn_sink_options takes). NULL when there are none.
  */
 const char *const *wn_source_metadata(const struct wn_source *s);
+/* The same of one file. */
+const char *const *wn_source_metadata_of(const struct wn_source *s, size_t file);
+/*
+ * Safetensors: whether an index named the files; *total_size is what it tells, UINT64_MAX when that is no whole number or
+ * not told. Nobody held it against the files: writers do not agree on what it counts.
+ */
+bool wn_source_is_indexed(const struct wn_source *s, uint64_t *total_size);
 
 /* The tensor's bytes in the read-only map; borrowed from the source. NULL when the map fails. Thread-safe. */
 WN_CHECKED const uint8_t *wn_source_view(const struct wn_source *s, const struct wn_tensor *t, struct wn_err *err);

@@ -17,6 +17,7 @@
 struct wn_source_held {
     char *header;                 /* owned; the bytes that names and metadata are borrowed from */
     struct wn_gguf_meta gguf;     /* its records, kv owned; all zero for other containers */
+    char **metadata;              /* safetensors; owned array of borrowed strings, NULL when there are none */
     _Atomic(const uint8_t *) map; /* files[i].file.map, once it is there */
 };
 
@@ -28,7 +29,8 @@ struct wn_source {
     size_t file_count, room;
     struct wn_tensor_list tensors;
     struct wn_name_table names;
-    char **metadata; /* owned array of borrowed strings; NULL when there are none */
+    bool indexed;         /* safetensors: an index named the files ... */
+    uint64_t index_total; /* ... and told this total_size; UINT64_MAX: none */
     pthread_mutex_t map_lock;
 };
 

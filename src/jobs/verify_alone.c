@@ -41,6 +41,9 @@ static bool check_ids(const struct wn_config *c, struct wn_err *err)
     return true;
 }
 
+/* The pages that a layer's vectors lie on, and those that the system maps around them. */
+#define LAYER_PAGES ((uint64_t)2 << 20)
+
 /* Binding a part checks that it is there with the right shape and type. */
 static bool check_parts(const struct wn_model *m, const struct wn_job *job, struct wn_err *err)
 {
@@ -50,11 +53,13 @@ static bool check_parts(const struct wn_model *m, const struct wn_job *job, stru
 
     if (!wn_ends_bind(m, &ends, err))
         return false;
+    wn_job_note_memory(job, LAYER_PAGES);
     wn_ends_release(&ends);
     for (uint32_t l = 0; l < c->layer_count; l++) {
         if (!wn_job_progress(job, "checking", l, c->layer_count, "layers", err) || !wn_layer_bind(m, l, &layer, err))
             return false;
         wn_layer_release(&layer);
+        wn_source_drop_pages(wn_model_source(m));
     }
     return true;
 }
@@ -88,13 +93,14 @@ static bool check(const struct wn_source *s, const struct wn_model *m, const str
 
     if (!wn_keep_init(&keep, s, NULL, err))
         return false;
-    wn_job_note_memory(job, 0);
     ok = !wn_source_gguf(s) || !keep.layer_count || wn_prune_kv_agrees(&keep, err);
     r->parts_bound = is_ours(s);
     if (ok && r->parts_bound && !m) {
         *err = *no_model;
         ok = false;
-    } else if (ok && r->parts_bound) {
+    } else if (ok && !r->parts_bound) {
+        wn_job_note_memory(job, 0); /* the lists were all */
+    } else if (ok) {
         ok = check_known(m, &keep, job, err);
     }
     r->tensors = wn_source_tensor_count(s);

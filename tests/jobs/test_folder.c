@@ -1,5 +1,6 @@
 /* What lies beside a folder's weights: configs that say a thing twice, cards, and scales that are no numbers. */
 #include "prune_help.h"
+#include "base/bits.h"
 #include "jobs/verify_parts.h"
 #include "sys/file.h"
 
@@ -166,12 +167,97 @@ static void another_card_or_index_is_no_identical_folder(void **state)
         else if (i == 2)
             add_space(index);
         else if (i == 3)
-            put_text(f.out, "notes.txt", "more");
+            put_text(f.out, ".gitattributes", "more");
         else
             assert_int_equal(unlink(wn_test_path(f.source, "README.md")), 0);
         CHECK_OK(wn_verify(f.out, f.source, NULL, NULL, &v, &err), &err);
         assert_false(v.identical_files);
     }
+}
+
+static void is_different(const struct folder *f, const char *part)
+{
+    struct wn_verify_result v;
+
+    CHECK_FAILS(wn_verify(f->out, f->source, NULL, NULL, &v, &err), &err, part);
+    assert_int_equal(err.code, WN_ERR_DIFFERENT);
+}
+
+/* Nothing that a loader might read is changed, added or taken away without being told. */
+static void what_a_loader_reads_is_the_sources(void **state)
+{
+    static const char *const added[] = {"modeling_kimi_k3.py", "generation_config.json", "chat_template.jinja",
+                                        "adapter_model.bin"};
+    struct folder f;
+    char index[600];
+
+    (void)state;
+    copy_tiny(&f);
+    put_text(f.source, "generation_config.json", "{\"temperature\": 1}");
+    prune_ok(f.source, f.out, NULL, WN_LAYOUT_AS_SOURCE, 0);
+    put_text(f.out, "generation_config.json", "{\"temperature\": 2}");
+    is_different(&f, "'generation_config.json' differs from the source's at byte 16");
+    assert_int_equal(unlink(wn_test_path(f.out, "generation_config.json")), 0);
+    is_different(&f, "'generation_config.json' is missing");
+    assert_int_equal(unlink(wn_test_path(f.source, "generation_config.json")), 0);
+    for (size_t i = 0; i < sizeof(added) / sizeof(added[0]); i++) {
+        char want[100];
+
+        put_text(f.out, added[i], "more");
+        snprintf(want, sizeof(want), "'%s' should not be there", added[i]);
+        is_different(&f, want);
+        assert_int_equal(unlink(wn_test_path(f.out, added[i])), 0);
+    }
+    snprintf(index, sizeof(index), "%s/model.safetensors.index.json", f.out);
+    assert_true(replace_text(index, "\"total_size\": 5", "\"total_size\": 6"));
+    is_different(&f, "total_size is 6");
+    assert_true(replace_text(index, "\"total_size\":", "\"tctal_size\":"));
+    is_different(&f, "tells no total_size");
+    assert_int_equal(unlink(index), 0);
+    is_different(&f, "'model.safetensors.index.json' is missing");
+}
+
+/* Puts __metadata__ into a shard's header. */
+static void give_metadata(const char *path)
+{
+    static const char text[] =
+        "{\"__metadata__\":{\"format\":\"pt\"},         "; /* for the brace; a multiple of 8 more */
+    size_t n, more = sizeof(text) - 2;
+    char *old = wn_file_slurp(path, 1 << 26, &n, &err), *all;
+
+    CHECK_OK(old, &err);
+    assert_int_equal(more % 8, 0);
+    all = malloc(n + more);
+    assert_non_null(all);
+    wn_store_le(all, 8, wn_load_le(old, 8) + more);
+    memcpy(all + 8, text, more + 1);
+    memcpy(all + 8 + more + 1, old + 9, n - 9);
+    CHECK_OK(wn_file_put(path, all, n + more, true, &err), &err);
+    free(old);
+    free(all);
+}
+
+static void nothing_hides_in_the_files_of_weights(void **state)
+{
+    struct wn_verify_result v;
+    struct folder f;
+    char shard[600];
+
+    (void)state;
+    copy_tiny(&f);
+    give_metadata(wn_test_path(f.source, "model-00001-of-000004.safetensors"));
+    give_metadata(wn_test_path(f.source, "model-00002-of-000004.safetensors"));
+    prune_ok(f.source, f.out, NULL, WN_LAYOUT_AS_SOURCE, 0);
+    CHECK_OK(wn_verify(f.out, f.source, NULL, NULL, &v, &err), &err);
+    snprintf(shard, sizeof(shard), "%s/model-00002-of-000004.safetensors", f.out);
+    assert_true(replace_text(shard, "{\"format\":\"pt\"}", "{\"format\":\"tf\"}"));
+    is_different(&f, "'model-00002-of-000004.safetensors': '__metadata__' key 'format' is not as in the source");
+    assert_true(replace_text(shard, "{\"format\":\"tf\"}", "{\"format\":\"pt\"}"));
+    add_space(shard);
+    is_different(&f, "'model-00002-of-000004.safetensors' has 1 bytes that belong to no tensor");
+    /* of what the source has there too, a copy is true */
+    CHECK_OK(wn_verify(f.out, f.out, NULL, NULL, &v, &err), &err);
+    assert_true(v.identical_files);
 }
 
 struct notes {
@@ -288,6 +374,8 @@ int main(void)
         cmocka_unit_test(a_wrapper_that_contradicts_the_tensors_is_refused),
         cmocka_unit_test(a_folder_that_does_not_open_is_not_sound),
         cmocka_unit_test(another_card_or_index_is_no_identical_folder),
+        cmocka_unit_test(what_a_loader_reads_is_the_sources),
+        cmocka_unit_test(nothing_hides_in_the_files_of_weights),
         cmocka_unit_test(scales_that_are_no_number_are_told_in_a_gguf),
         cmocka_unit_test(scales_that_are_no_number_are_told_in_a_folder),
         cmocka_unit_test(pieces_of_any_length_count_the_same),

@@ -103,6 +103,37 @@ static void later_files_of_a_set_keep_their_own_records(void **state)
     wn_source_close(golden);
 }
 
+/* A set that lost or changed a record of a later file is not its source's. */
+static void verify_reads_the_records_of_every_file(void **state)
+{
+    struct wn_source *golden = open_ok(wn_test_need_data(SET));
+    struct wn_gguf_kv other = *record_of(golden, "general.architecture");
+    struct wn_verify_result v;
+    struct wn_err err;
+    struct records r;
+    char source[600];
+
+    (void)state;
+    fill(&r, golden);
+    add_record(&r.later[1], &other);
+    snprintf(source, sizeof source, "%s", make_set(golden, &r));
+    CHECK_OK(wn_verify(source, source, NULL, NULL, &v, &err), &err);
+
+    other.value = (struct wn_bytes){"\7\0\0\0\0\0\0\0kimi-k4", 15};
+    fill(&r, golden);
+    add_record(&r.later[1], &other);
+    CHECK_FAILS(wn_verify(make_set(golden, &r), source, NULL, NULL, &v, &err), &err,
+                "'made-00003-of-00003.gguf': metadata: key 'general.architecture' has another value");
+    other.key = (struct wn_bytes){"general.license", 15};
+    fill(&r, golden);
+    add_record(&r.later[0], &other);
+    CHECK_FAILS(wn_verify(make_set(golden, &r), source, NULL, NULL, &v, &err), &err,
+                "key 'general.license' should not");
+    /* cut anew, a set has no records of its own in later files */
+    CHECK_OK(wn_verify(wn_test_need_data(SET), source, NULL, NULL, &v, &err), &err);
+    wn_source_close(golden);
+}
+
 static void a_record_that_a_joined_file_has_no_place_for_is_named(void **state)
 {
     struct wn_source *golden = open_ok(wn_test_need_data(SET));
@@ -231,6 +262,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(later_files_of_a_set_keep_their_own_records),
+        cmocka_unit_test(verify_reads_the_records_of_every_file),
         cmocka_unit_test(a_record_that_a_joined_file_has_no_place_for_is_named),
         cmocka_unit_test(a_count_that_later_files_repeat_changes_in_all_of_them),
         cmocka_unit_test(shards_keep_the_names_that_they_have),
