@@ -4,7 +4,7 @@
 PACKAGES = gcc cmake ninja-build pkg-config libc6-dev libjansson-dev libpcre2-dev libzip-dev libssl-dev libpopt-dev libcmocka-dev
 BUILD = build/release
 
-.PHONY: all build test demo deps install check-all asan tsan clang-test aarch64 old-cpu macos fuzz lint sparse clean
+.PHONY: all build test demo deps install check-all asan tsan clang-test aarch64 old-cpu macos fuzz lint sparse report-browser clean
 
 all: build
 
@@ -61,6 +61,10 @@ sparse: build
 # the library's sources for Apple silicon; compiled, not run
 macos:
 	tools/check-macos.sh
+
+# what a browser says of a report; skipped where there is no Chromium
+report-browser: build
+	@WINNOW=$(CURDIR)/$(BUILD)/cli/winnow WINNOW_DATA=$(CURDIR)/data tools/check-report.sh $(OUT)
 
 fuzz: deps
 	@tools/install-packages.sh clang libclang-rt-14-dev

@@ -1,0 +1,108 @@
+/* See report_eval.h. */
+#include "jobs/report_eval.h"
+
+#include "base/alloc.h"
+#include "sys/file.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EVAL_BYTES_MAX (64u << 20)
+
+const struct wn_report_field_name wn_report_fields[WN_REPORT_FIELDS] = {
+    [WN_REPORT_PERPLEXITY] = {"perplexity", "perplexity", "", 1, 3},
+    [WN_REPORT_NLL] = {"nll", "mean nll", "nats", 1, 4},
+    [WN_REPORT_PREDICTED] = {"predicted", "tokens predicted", "", 1, 0},
+    [WN_REPORT_WINDOWS] = {"windows", "windows", "", 1, 0},
+    [WN_REPORT_KLD_MEAN] = {"kld_mean", "KLD, mean", "nats", 1, 5},
+    [WN_REPORT_KLD_MEDIAN] = {"kld_median", "KLD, median", "nats", 1, 5},
+    [WN_REPORT_KLD_P90] = {"kld_p90", "KLD, 90th percentile", "nats", 1, 5},
+    [WN_REPORT_KLD_P99] = {"kld_p99", "KLD, 99th percentile", "nats", 1, 5},
+    [WN_REPORT_ARGMAX] = {"argmax_agreement", "same best token", "%", 100, 2},
+    [WN_REPORT_PPL_RATIO] = {"ppl_ratio", "perplexity ratio to the parent", "", 1, 4},
+    [WN_REPORT_MISROUTE] = {"misroute", "routing that wanted a dropped expert", "%", 100, 2},
+};
+
+void wn_report_eval_release(struct wn_report_eval *e)
+{
+    for (size_t i = 0; i < e->domain_count; i++)
+        free(e->domains[i].domain);
+    free(e->domains);
+    free(e->model);
+    *e = (struct wn_report_eval){0};
+}
+
+const struct wn_report_domain *wn_report_eval_find(const struct wn_report_eval *e, const char *domain)
+{
+    for (size_t i = 0; i < e->domain_count; i++)
+        if (strcmp(e->domains[i].domain, domain) == 0)
+            return &e->domains[i];
+    return NULL;
+}
+
+static double number_of(const json_t *object, const char *key)
+{
+    const json_t *v = json_object_get(object, key);
+
+    return json_is_number(v) ? json_number_value(v) : NAN;
+}
+
+static bool take_domain(struct wn_report_eval *e, const json_t *from, struct wn_err *err)
+{
+    const char *name = json_string_value(json_object_get(from, "domain"));
+    struct wn_report_domain *d = &e->domains[e->domain_count];
+
+    if (!name)
+        return wn_fail(err, WN_ERR_FORMAT, "entry %zu of 'domains' has no text 'domain'", e->domain_count);
+    if (wn_report_eval_find(e, name))
+        return wn_fail(err, WN_ERR_FORMAT, "domain '%s' is in it twice", name);
+    d->domain = wn_strdup(name, err);
+    if (!d->domain)
+        return false;
+    for (size_t i = 0; i < WN_REPORT_FIELDS; i++)
+        d->value[i] = number_of(from, wn_report_fields[i].key);
+    e->domain_count++;
+    return true;
+}
+
+static bool take_eval(struct wn_report_eval *e, const json_t *root, struct wn_err *err)
+{
+    const json_t *domains = json_object_get(root, "domains");
+    const char *model = json_string_value(json_object_get(root, "model"));
+
+    if (!json_is_array(domains))
+        return wn_fail(err, WN_ERR_FORMAT, "it has no list 'domains', as 'winnow eval --json' writes it");
+    e->window = number_of(root, "window");
+    e->model = wn_strdup(model ? model : "", err);
+    e->domains = wn_alloc(json_array_size(domains), sizeof(*e->domains), err);
+    if (!e->model || !e->domains)
+        return false;
+    for (size_t i = 0; i < json_array_size(domains); i++)
+        if (!take_domain(e, json_array_get(domains, i), err))
+            return false;
+    return true;
+}
+
+bool wn_report_eval_read(struct wn_report_eval *e, const char *path, struct wn_err *err)
+{
+    json_error_t at;
+    json_t *root;
+    size_t n;
+    char *text = wn_file_slurp(path, EVAL_BYTES_MAX, &n, err);
+    bool ok;
+
+    *e = (struct wn_report_eval){0};
+    if (!text)
+        return false;
+    root = json_loadb(text, n, JSON_REJECT_DUPLICATES, &at);
+    free(text);
+    ok = root ? take_eval(e, root, err) : wn_fail(err, WN_ERR_FORMAT, "line %d: %s", at.line, at.text);
+    json_decref(root);
+    if (!ok) {
+        wn_report_eval_release(e);
+        return wn_fail_in(err, "'%s'", path);
+    }
+    return true;
+}
