@@ -4,6 +4,7 @@
  */
 #include "jobs/keep.h"
 #include "base/alloc.h"
+#include "model/names.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -15,13 +16,18 @@
 #define LAYERS_MAX  65536
 #define EXPERTS_MAX 65536
 
+/* Tensors that count a layer's experts alike: the router's, and the stacks of either bank. */
+enum { ROUTER, STACK, LOW_STACK, COUNTED };
+
 /* What the names and shapes of one layer say. */
 struct seen {
-    uint64_t outer;         /* experts by the outermost dimension; 0: no such tensor */
-    const char *outer_name; /* which said so first */
-    uint32_t named;         /* experts by number in the name */
-    uint32_t *tensors;      /* [named] how many tensors each has */
-    size_t room;            /* of tensors */
+    struct {
+        uint64_t n;       /* by the outermost dimension; 0: no such tensor */
+        const char *name; /* which said so first */
+    } outer[COUNTED];
+    uint32_t named;    /* experts by number in the name */
+    uint32_t *tensors; /* [named] how many tensors each has */
+    size_t room;       /* of tensors */
 };
 
 struct census {
@@ -50,9 +56,16 @@ static bool count_named(struct seen *l, const struct wn_tensor *t, uint32_t expe
     return true;
 }
 
+static bool unlike(const char *a, uint64_t a_experts, const char *b, uint64_t b_experts, struct wn_err *err)
+{
+    return wn_fail(err, WN_ERR_FORMAT, "tensor '%s' has %" PRIu64 " experts, but '%s' has %" PRIu64, a, a_experts, b,
+                   b_experts);
+}
+
 static bool count_tensor(struct census *c, const struct wn_tensor *t, const struct wn_part *part, struct wn_err *err)
 {
     struct seen *l;
+    int kind;
 
     if (part->axis == WN_AXIS_NONE)
         return true;
@@ -63,27 +76,48 @@ static bool count_tensor(struct census *c, const struct wn_tensor *t, const stru
         return count_named(l, t, part->expert, err);
     if (t->dims == 0 || t->shape[0] == 0 || t->shape[0] > EXPERTS_MAX)
         return wn_fail(err, WN_ERR_FORMAT, "tensor '%s' should have experts as its outermost dimension", t->name);
-    if (l->outer == 0) {
-        l->outer = t->shape[0];
-        l->outer_name = t->name;
+    kind = part->router ? ROUTER : part->low ? LOW_STACK : STACK;
+    if (l->outer[kind].n == 0) {
+        l->outer[kind].n = t->shape[0];
+        l->outer[kind].name = t->name;
     }
-    if (l->outer != t->shape[0])
-        return wn_fail(err, WN_ERR_FORMAT, "tensor '%s' has %" PRIu64 " experts, but '%s' has %" PRIu64, t->name,
-                       t->shape[0], l->outer_name, l->outer);
-    return true;
+    return l->outer[kind].n == t->shape[0] || unlike(t->name, t->shape[0], l->outer[kind].name, l->outer[kind].n, err);
+}
+
+/* Experts by the outermost dimension: those of both banks, or as many as the router has rows. */
+static uint64_t outer_count(const struct seen *l)
+{
+    uint64_t stacked = l->outer[STACK].n + l->outer[LOW_STACK].n;
+
+    return stacked ? stacked : l->outer[ROUTER].n;
+}
+
+static const char *outer_name(const struct seen *l)
+{
+    return l->outer[STACK].n ? l->outer[STACK].name : l->outer[ROUTER].name;
 }
 
 /* Numbers 0 .. named - 1 must all be there, with as many tensors each, and agree with the stacked ones. */
 static bool check_seen(const struct seen *l, uint32_t layer, struct wn_err *err)
 {
+    uint64_t outer = outer_count(l), rows = l->outer[ROUTER].n;
+
+    if (l->outer[LOW_STACK].n && rows != outer)
+        return wn_fail(err, WN_ERR_FORMAT,
+                       "layer %" PRIu32 ": %" PRIu64 " experts in one bank and %" PRIu64
+                       " in the other ('%s'), but the "
+                       "router knows %" PRIu64,
+                       layer, l->outer[STACK].n, l->outer[LOW_STACK].n, l->outer[LOW_STACK].name, rows);
+    if (rows && rows != outer)
+        return unlike(l->outer[STACK].name, outer, l->outer[ROUTER].name, rows, err);
     for (uint32_t e = 0; e < l->named; e++)
         if (l->tensors[e] != l->tensors[0])
             return wn_fail(err, WN_ERR_FORMAT,
                            "layer %" PRIu32 ": expert %" PRIu32 " has %" PRIu32 " tensors, expert 0 has %" PRIu32,
                            layer, e, l->tensors[e], l->tensors[0]);
-    if (l->named && l->outer && l->named != l->outer)
+    if (l->named && outer && l->named != outer)
         return wn_fail(err, WN_ERR_FORMAT, "layer %" PRIu32 ": %" PRIu32 " experts by name, but '%s' has %" PRIu64,
-                       layer, l->named, l->outer_name, l->outer);
+                       layer, l->named, outer_name(l), outer);
     return true;
 }
 
@@ -117,7 +151,7 @@ static void release_census(struct census *c)
 /* Fills keep and new_of from a plan's layer, or with everything when it is NULL. */
 static bool fill_layer(struct wn_keep_layer *l, const struct wn_plan_layer *plan, struct wn_err *err)
 {
-    l->count = plan ? plan->keep_count : l->experts;
+    l->hi = l->count = plan ? plan->keep_count : l->experts;
     l->keep = wn_alloc(l->count, sizeof(*l->keep), err);
     l->new_of = wn_alloc(l->experts, sizeof(*l->new_of), err);
     if (!l->keep || !l->new_of)
@@ -184,9 +218,15 @@ static bool make_layers(struct wn_keep *k, const struct wn_plan *plan, struct wn
     for (uint32_t l = 0; ok && l < LAYERS_MAX; l++) {
         const struct seen *s = &c.layer[l];
 
-        if (s->outer || s->named)
+        if (s->outer[LOW_STACK].n && plan)
+            ok = wn_fail(
+                err, WN_ERR_ARG,
+                "this is a graded build ('%s' holds a second bank), which is not cut: cut the model that it was "
+                "made from",
+                s->outer[LOW_STACK].name);
+        if (outer_count(s) || s->named)
             k->layers[k->layer_count++] =
-                (struct wn_keep_layer){.layer = l, .experts = s->named ? s->named : (uint32_t)s->outer};
+                (struct wn_keep_layer){.layer = l, .experts = s->named ? s->named : (uint32_t)outer_count(s)};
     }
     release_census(&c);
     if (!ok || (plan && !check_plan(k, plan, err)))
@@ -248,6 +288,13 @@ static void rename_expert(struct wn_keep_tensor *out, const struct wn_part *part
     *at += n + 1;
 }
 
+/* A stack that has only some of its layer's experts: of a graded build, which is copied as it is or not at all. */
+static bool is_bank(const struct wn_keep *k, const struct wn_tensor *t, const struct wn_part *part)
+{
+    return part->axis == WN_AXIS_OUTER && !part->router &&
+           t->shape[0] != wn_keep_find(k, (uint32_t)part->layer)->experts;
+}
+
 static bool keep_tensor(struct wn_keep *k, const struct wn_tensor *t, char **names, struct wn_err *err)
 {
     struct wn_keep_tensor out = {.from = t, .name = t->name, .bytes = t->bytes, .file = t->file};
@@ -256,6 +303,8 @@ static bool keep_tensor(struct wn_keep *k, const struct wn_tensor *t, char **nam
     part_of(k->source, t, &part);
     memcpy(out.shape, t->shape, sizeof(out.shape));
     out.router = part.router;
+    if (is_bank(k, t, &part))
+        part.axis = WN_AXIS_NONE;
     if (part.axis == WN_AXIS_NONE) {
         if (!check_unknown(k, t, &part, err))
             return false;
@@ -311,6 +360,8 @@ static bool make_tensors(struct wn_keep *k, struct wn_err *err)
 bool wn_keep_init(struct wn_keep *k, const struct wn_source *source, const struct wn_plan *plan, struct wn_err *err)
 {
     *k = (struct wn_keep){.source = source};
+    if (plan && wn_naming_of_source(source) == WN_NAMING_MLX)
+        return wn_fail(err, WN_ERR_ARG, "this is an MLX folder, which is not cut: cut the model that it was made from");
     if (make_layers(k, plan, err) && make_tensors(k, err))
         return true;
     wn_keep_release(k);

@@ -20,6 +20,8 @@ struct wn_keep_layer {
     uint32_t layer;
     uint32_t experts; /* in the source */
     uint32_t count;   /* that stay */
+    uint32_t hi;      /* the first of them, which keep their type; the rest are stored in lo_bits. Ungraded: all */
+    uint32_t lo_bits; /* 0: not graded */
     uint32_t *keep;   /* [count] old expert of each new one; owned */
     uint32_t *new_of; /* [experts] new expert of each old one, or WN_DROPPED; owned */
 };

@@ -26,6 +26,8 @@ struct wn_recast_tensor {
     uint32_t dims;
     uint64_t shape[WN_DIMS]; /* as the file has it, outermost first */
     uint64_t rows, cols;     /* cols: weights in a row */
+    uint32_t group;          /* of affine types */
+    enum wn_affine_rule rule;
     const struct wn_matrix *parts;
     size_t part_count;
 };
@@ -47,6 +49,9 @@ struct wn_recast {
     enum wn_affine_rule rule;
 };
 
+/* Columns of one scale of an affine matrix that is that wide: 64, or 32 where 64 does not divide; 0: it cannot be affine. */
+uint32_t wn_recast_group(uint64_t cols);
+
 /*
  * Calls fn for each tensor of the output: those outside the layers, then layer by layer, which is the order of published
  * GGUFs. A tensor and its parts are good during the call. Refuses experts of different types in one stack.
@@ -54,16 +59,31 @@ struct wn_recast {
 WN_CHECKED bool wn_recast_walk(const struct wn_recast *r, wn_recast_fn *fn, void *arg, struct wn_err *err);
 
 /*
- * Bytes of rows first .. first + n - 1 of t into out, each wn_recast_row_bytes long; room: t->cols floats. Rows are made by
+ * Bytes of rows first .. first + n - 1 of t into out, each wn_recast_row_bytes long; room: wn_recast_room bytes for
+ * floats. Rows are made by
  * themselves: any number of threads may make some.
  */
 uint64_t wn_recast_row_bytes(const struct wn_recast_tensor *t);
-void wn_recast_make(const struct wn_recast_tensor *t, uint64_t first, uint64_t n, float *room, uint8_t *out);
+size_t wn_recast_room(const struct wn_recast_tensor *t);
+void wn_recast_make(const struct wn_recast_tensor *t, uint64_t first, uint64_t n, void *room, uint8_t *out);
+
+/*
+ * Scales and biases of the affine matrix whose codes were made last: encoding makes all three, and they are tensors that follow
+ * one another. All zero is an empty one.
+ */
+struct wn_recast_side {
+    uint8_t *scales, *biases; /* owned; [rows][row_bytes] */
+    size_t row_bytes;
+    uint64_t rows; /* what they belong to: */
+    const uint8_t *data;
+    enum wn_type type;
+};
+void wn_recast_side_release(struct wn_recast_side *side);
 
 /* Gives all bytes of t to `write`, in order, made by the pool's threads a few MiB at a time. */
 typedef bool wn_recast_write_fn(void *arg, const void *bytes, size_t n, struct wn_err *err);
-WN_CHECKED bool wn_recast_stream(const struct wn_recast_tensor *t, struct wn_pool *pool, wn_recast_write_fn *write,
-                                 void *arg, struct wn_err *err);
+WN_CHECKED bool wn_recast_stream(const struct wn_recast_tensor *t, struct wn_pool *pool, struct wn_recast_side *side,
+                                 wn_recast_write_fn *write, void *arg, struct wn_err *err);
 
 /* All tensors of a walk, without their parts. */
 struct wn_recast_list {
@@ -82,5 +102,12 @@ struct wn_recast_kv {
 WN_CHECKED bool wn_recast_kv(const struct wn_recast *r, const struct wn_recast_list *list, struct wn_recast_kv *out,
                              struct wn_err *err);
 void wn_recast_kv_release(struct wn_recast_kv *kv);
+
+/*
+ * config.json of an MLX folder, appended to out, from the source's n bytes of text. plan_name: what "reap" calls the plan, may
+ * be NULL.
+ */
+WN_CHECKED bool wn_recast_config(const struct wn_recast *r, const struct wn_recast_list *list, const char *text,
+                                 size_t n, const char *plan_name, struct wn_buf *out, struct wn_err *err);
 
 #endif

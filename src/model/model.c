@@ -10,22 +10,31 @@
 
 #define CONFIG_LIMIT (16u << 20) /* bytes; real ones have a few thousand */
 
+char *wn_config_text(const struct wn_source *s, size_t *n, struct wn_err *err)
+{
+    char *path = wn_path_join(wn_source_folder(s), "config.json", err);
+    char *text = path ? wn_file_slurp(path, CONFIG_LIMIT, n, err) : NULL;
+
+    free(path);
+    return text;
+}
+
 bool wn_config_of_source(const struct wn_source *s, struct wn_config *c, struct wn_err *err)
 {
-    char *path, *json;
+    char *json;
     size_t n;
     bool ok;
 
     if (wn_source_container(s) == WN_CONTAINER_GGUF)
         return wn_config_read_gguf(s, c, err);
     *c = (struct wn_config){0};
-    path = wn_path_join(wn_source_folder(s), "config.json", err);
-    if (!path)
-        return false;
-    json = wn_file_slurp(path, CONFIG_LIMIT, &n, err);
+    json = wn_config_text(s, &n, err);
     ok = json && wn_config_parse_json(json, n, c, err);
+    if (ok && !wn_mlx_agrees(json, n, wn_naming_of_source(s), err)) {
+        wn_config_release(c);
+        ok = false;
+    }
     free(json);
-    free(path);
     return ok;
 }
 
@@ -114,6 +123,8 @@ static bool open_parts(struct wn_model *m, const char *path, struct wn_err *err)
     m->naming = wn_naming_of_source(m->source);
     if (!wn_config_of_source(m->source, &m->config, err) || !find_prefix(m, err) || !index_layers(m, err))
         return wn_fail_in(err, "'%s'", path);
+    if (m->naming == WN_NAMING_MLX && !(m->mlx = wn_mlx_read(m->source, err)))
+        return wn_fail_in(err, "'%s'", path);
     m->slot = wn_alloc(1, sizeof(*m->slot), err);
     if (!m->slot)
         return false;
@@ -147,6 +158,7 @@ void wn_model_close(struct wn_model *m)
     }
     free(m->in_layer);
     free(m->layer_at);
+    wn_mlx_free(m->mlx);
     wn_config_release(&m->config);
     wn_source_close(m->source);
     free(m->path);
@@ -161,6 +173,11 @@ const struct wn_config *wn_model_config(const struct wn_model *m)
 const char *wn_model_path(const struct wn_model *m)
 {
     return m->path;
+}
+
+const char *wn_model_prefix(const struct wn_model *m)
+{
+    return m->prefix;
 }
 
 struct wn_source *wn_model_source(const struct wn_model *m)

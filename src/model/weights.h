@@ -78,6 +78,7 @@ struct wn_ends {
 };
 
 struct wn_source *wn_model_source(const struct wn_model *m); /* borrowed */
+const char *wn_model_prefix(const struct wn_model *m);       /* what HF names start with: names.h */
 
 /* Finds and checks every part of layer i: a missing tensor, a wrong shape or type is named. */
 WN_CHECKED bool wn_layer_bind(const struct wn_model *m, uint32_t i, struct wn_layer *layer, struct wn_err *err);

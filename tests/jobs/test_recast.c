@@ -40,6 +40,7 @@ struct check {
     uint64_t at, n;
     const char *name;
     size_t tensors;
+    struct wn_recast_side side;
 };
 
 static bool same_bytes(void *arg, const void *bytes, size_t n, struct wn_err *err)
@@ -82,7 +83,7 @@ static bool same_tensor(void *arg, const struct wn_recast_tensor *t, struct wn_e
     c->n = w->bytes;
     c->name = t->name;
     c->tensors++;
-    return c->bytes && wn_recast_stream(t, c->made->pool, same_bytes, c, err) && c->at == c->n;
+    return c->bytes && wn_recast_stream(t, c->made->pool, &c->side, same_bytes, c, err) && c->at == c->n;
 }
 
 static void check_tensors(const char *folder, const char *gguf)
@@ -96,6 +97,7 @@ static void check_tensors(const char *folder, const char *gguf)
     CHECK_OK(c.wanted, &err);
     CHECK_OK(wn_recast_walk(&m.recast, same_tensor, &c, &err), &err);
     assert_int_equal(c.tensors, wn_source_tensor_count(c.wanted));
+    wn_recast_side_release(&c.side);
     wn_source_close(c.wanted);
     close_made(&m);
 }
