@@ -38,18 +38,37 @@ struct work {
 /* Calls it once; `turn` counts the calls. */
 typedef struct work bench_fn(const struct wn_kernels *k, size_t turn, size_t param);
 
+#define GROUP 64 /* of affine rows, with a scale and a bias in BF16 */
+
+static size_t scale_bytes_of(enum wn_type type, size_t cols)
+{
+    return type == WN_MXFP4_SPLIT                                           ? cols / 32
+           : type == WN_AFFINE2 || type == WN_AFFINE4 || type == WN_AFFINE8 ? cols / GROUP * 2
+                                                                            : 0;
+}
+
+/* Codes, scales and biases lie as in a file: each array as a whole, one behind the other. */
 static struct wn_matrix matrix_of(enum wn_type type, size_t cols)
 {
     const struct wn_type_info *info = wn_type_info(type);
     struct wn_matrix m = {.type = type, .cols = cols, .data = weights};
 
     m.row_bytes = cols / info->block_elements * info->block_bytes;
-    m.rows = STREAM_BYTES / (m.row_bytes + cols / 32);
-    if (type == WN_MXFP4_SPLIT) {
-        m.scale_row_bytes = cols / 32;
+    m.scale_row_bytes = scale_bytes_of(type, cols);
+    m.rows = STREAM_BYTES / (m.row_bytes + 2 * m.scale_row_bytes);
+    if (m.scale_row_bytes)
         m.scales = weights + m.rows * m.row_bytes;
+    if (m.scale_row_bytes && type != WN_MXFP4_SPLIT) {
+        m.biases = m.scales + m.rows * m.scale_row_bytes;
+        m.group = GROUP;
+        m.scale_type = WN_BF16;
     }
     return m;
+}
+
+static double bytes_of_row(const struct wn_matrix *m)
+{
+    return (double)(m->row_bytes + m->scale_row_bytes * (m->biases ? 2 : 1));
 }
 
 /* A few rows at a time of the whole stream, as one piece of a pool's work is. */
@@ -60,7 +79,7 @@ static struct work stream(const struct wn_kernels *k, size_t turn, size_t type)
 
     wn_matrix_mul_rows(k, &m, first, ROWS, x, COLS, 1, y, ROWS);
     sink = y[0];
-    return (struct work){(double)(ROWS * (m.row_bytes + m.scale_row_bytes)), (double)ROWS * COLS};
+    return (struct work){ROWS * bytes_of_row(&m), (double)ROWS * COLS};
 }
 
 /* One piece of a product, ROWS rows times some tokens, of K3's matrices and of a small model's. */
@@ -68,12 +87,13 @@ static const struct shape {
     enum wn_type type;
     size_t cols, tokens;
 } shapes[] = {
-    {WN_BF16, COLS, 1},   {WN_BF16, COLS, 2},   {WN_BF16, COLS, 4},   {WN_BF16, COLS, 16},   {WN_BF16, COLS, 64},
-    {WN_BF16, COLS, 512}, {WN_MXFP4, 3584, 1},  {WN_MXFP4, 3584, 2},  {WN_MXFP4, 3584, 3},   {WN_MXFP4, 3584, 4},
-    {WN_MXFP4, 3584, 8},  {WN_MXFP4, 3584, 16}, {WN_MXFP4, 3584, 64}, {WN_MXFP4, 3584, 512}, {WN_F32, COLS, 1},
-    {WN_F32, COLS, 4},    {WN_F32, COLS, 16},   {WN_F32, COLS, 64},   {WN_F32, COLS, 512},   {WN_BF16, 256, 1},
-    {WN_BF16, 256, 3},    {WN_BF16, 256, 64},   {WN_BF16, 256, 512},  {WN_MXFP4, 128, 1},    {WN_MXFP4, 128, 3},
-    {WN_MXFP4, 128, 8},   {WN_MXFP4, 128, 32},  {WN_MXFP4, 96, 32},
+    {WN_BF16, COLS, 1},     {WN_BF16, COLS, 2},   {WN_BF16, COLS, 4},   {WN_BF16, COLS, 16},   {WN_BF16, COLS, 64},
+    {WN_BF16, COLS, 512},   {WN_MXFP4, 3584, 1},  {WN_MXFP4, 3584, 2},  {WN_MXFP4, 3584, 3},   {WN_MXFP4, 3584, 4},
+    {WN_MXFP4, 3584, 8},    {WN_MXFP4, 3584, 16}, {WN_MXFP4, 3584, 64}, {WN_MXFP4, 3584, 512}, {WN_F32, COLS, 1},
+    {WN_F32, COLS, 4},      {WN_F32, COLS, 16},   {WN_F32, COLS, 64},   {WN_F32, COLS, 512},   {WN_BF16, 256, 1},
+    {WN_BF16, 256, 3},      {WN_BF16, 256, 64},   {WN_BF16, 256, 512},  {WN_MXFP4, 128, 1},    {WN_MXFP4, 128, 3},
+    {WN_MXFP4, 128, 8},     {WN_MXFP4, 128, 32},  {WN_MXFP4, 96, 32},   {WN_AFFINE2, 3584, 1}, {WN_AFFINE2, 3584, 16},
+    {WN_AFFINE2, 3584, 64}, {WN_Q2_K, 3584, 1},   {WN_Q2_K, 3584, 16},  {WN_Q2_K, 3584, 64},
 };
 
 static struct work product(const struct wn_kernels *k, size_t turn, size_t i)
@@ -83,7 +103,7 @@ static struct work product(const struct wn_kernels *k, size_t turn, size_t i)
     uint64_t first = turn * ROWS % (m.rows - ROWS);
 
     wn_matrix_mul_rows(k, &m, first, ROWS, x, s->cols, s->tokens, products, ROWS);
-    return (struct work){(double)(ROWS * m.row_bytes), (double)(ROWS * s->tokens * s->cols)};
+    return (struct work){ROWS * bytes_of_row(&m), (double)(ROWS * s->tokens * s->cols)};
 }
 
 static struct work dot_f32(const struct wn_kernels *k, size_t turn, size_t n)
@@ -97,7 +117,7 @@ static struct work decode(const struct wn_kernels *k, size_t turn, size_t type)
     struct wn_matrix m = matrix_of((enum wn_type)type, COLS);
 
     k->decode_row(&m, turn % 16, y);
-    return (struct work){(double)(m.row_bytes + m.scale_row_bytes), 0};
+    return (struct work){bytes_of_row(&m), 0};
 }
 
 #define VECTOR(name, floats, call)                                                                                     \
@@ -153,9 +173,20 @@ static const struct bench {
     {"stream q8_0", stream, WN_Q8_0},
     {"stream bf16", stream, WN_BF16},
     {"stream f16", stream, WN_F16},
+    {"stream affine2", stream, WN_AFFINE2},
+    {"stream affine4", stream, WN_AFFINE4},
+    {"stream affine8", stream, WN_AFFINE8},
+    {"stream q2_k", stream, WN_Q2_K},
+    {"stream q3_k", stream, WN_Q3_K},
+    {"stream q4_k", stream, WN_Q4_K},
+    {"stream q5_k", stream, WN_Q5_K},
+    {"stream q6_k", stream, WN_Q6_K},
+    {"stream iq4_xs", stream, WN_IQ4_XS},
     {"decode mxfp4", decode, WN_MXFP4},
     {"decode mxfp4_split", decode, WN_MXFP4_SPLIT},
     {"decode bf16", decode, WN_BF16},
+    {"decode affine2", decode, WN_AFFINE2},
+    {"decode q2_k", decode, WN_Q2_K},
     {"dot_f32 512", dot_f32, 512},
     {"dot_f32 7168", dot_f32, COLS},
     {"axpy", axpy, COLS},

@@ -42,8 +42,8 @@ struct wn_kernels {
     float (*dot_mxfp4_split)(const uint8_t *packed, const uint8_t *scales, const float *x, size_t n);
 
     /*
-     * y[i] = row first + i of m times x, i < n, several rows side by side. False, and nothing done, for a type without a dot
-     * of its own (or f32 rows that are not aligned).
+     * y[i] = row first + i of m times x, i < n, several rows side by side. False, and nothing done, for a type that the
+     * variant has no dot for (or f32 rows that are not aligned).
      */
     bool (*dot_rows)(const struct wn_matrix *m, uint64_t first, size_t n, const float *x, float *y);
 

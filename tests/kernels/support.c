@@ -125,6 +125,23 @@ void floats_fill(float *x, size_t n, enum mood mood)
         x[i] = float_any(mood);
 }
 
+/* Where the blocks have an f16; 0xff: no more. */
+static const struct {
+    enum wn_type type;
+    uint8_t at[2];
+} halves[] = {
+    {WN_F16, {0, 0xff}},    {WN_BF16, {0, 0xff}},   {WN_Q8_0, {0, 0xff}},   {WN_Q4_0, {0, 0xff}},
+    {WN_IQ4_NL, {0, 0xff}}, {WN_Q2_K, {80, 82}},    {WN_Q3_K, {108, 0xff}}, {WN_Q4_K, {0, 2}},
+    {WN_Q5_K, {0, 2}},      {WN_Q6_K, {208, 0xff}}, {WN_IQ4_XS, {0, 0xff}},
+};
+
+/* Numbers of 16 bits below 2 in size, every `step` bytes. */
+static void tame_halves(uint8_t *bytes, size_t total, size_t step)
+{
+    for (size_t i = 0; i < total; i += step)
+        bytes[i + 1] &= 0xbf;
+}
+
 void stored_fill(enum wn_type type, uint8_t *bytes, uint8_t *scales, size_t n, enum mood mood)
 {
     const struct wn_type_info *info = wn_type_info(type);
@@ -139,12 +156,21 @@ void stored_fill(enum wn_type type, uint8_t *bytes, uint8_t *scales, size_t n, e
     if (type == WN_MXFP4)
         for (size_t i = 0; i < total; i += 17)
             bytes[i] = (uint8_t)(110 + wn_rng_below(&rng, 20));
-    if (type == WN_Q8_0)
-        for (size_t i = 0; i < total; i += 34)
-            bytes[i + 1] &= 0xbf; /* |d| < 2 */
-    if (type == WN_F16 || type == WN_BF16)
-        for (size_t i = 0; i < total; i += 2)
-            bytes[i + 1] &= 0xbf; /* |w| < 2 */
+    for (size_t i = 0; i < sizeof(halves) / sizeof(halves[0]); i++)
+        for (size_t j = 0; halves[i].type == type && j < 2 && halves[i].at[j] != 0xff && total; j++)
+            tame_halves(bytes + halves[i].at[j], total - halves[i].at[j], info->block_bytes);
+}
+
+void numbers_fill(enum wn_type type, uint8_t *bytes, size_t n, enum mood mood)
+{
+    if (type != WN_F32)
+        stored_fill(type, bytes, NULL, n, mood);
+    else
+        for (size_t i = 0; i < n; i++) {
+            float f = float_any(mood);
+
+            memcpy(bytes + 4 * i, &f, 4);
+        }
 }
 
 bool same_floats(const float *a, const float *b, size_t n, size_t *differs_at)

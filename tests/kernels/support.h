@@ -35,6 +35,9 @@ void floats_fill(float *x, size_t n, enum mood mood);
 /* n stored elements of a type, all bit patterns when WILD, decodable to moderate values otherwise; scales for SPLIT. */
 void stored_fill(enum wn_type type, uint8_t *bytes, uint8_t *scales, size_t n, enum mood mood);
 
+/* n numbers of a type of floats, F32 among them. */
+void numbers_fill(enum wn_type type, uint8_t *bytes, size_t n, enum mood mood);
+
 /* Equal bits, or both a NaN. */
 bool same_floats(const float *a, const float *b, size_t n, size_t *differs_at);
 /* Fails the test, naming what, n and the variant. */

@@ -9,27 +9,56 @@
 
 #include <string.h>
 
-static const enum wn_type types[] = {WN_F32, WN_BF16, WN_F16, WN_Q8_0, WN_MXFP4, WN_MXFP4_SPLIT, WN_Q4_K, WN_IQ4_NL};
-enum { TYPES = sizeof(types) / sizeof(types[0]) };
+/* group and the type of scales: of affine rows */
+static const struct kind {
+    enum wn_type type;
+    uint32_t group;
+    enum wn_type scale_type;
+} kinds[] = {
+    {WN_F32, 0, WN_F32},        {WN_BF16, 0, WN_F32},        {WN_F16, 0, WN_F32},       {WN_Q8_0, 0, WN_F32},
+    {WN_MXFP4, 0, WN_F32},      {WN_MXFP4_SPLIT, 0, WN_F32}, {WN_Q4_0, 0, WN_F32},      {WN_IQ4_NL, 0, WN_F32},
+    {WN_Q2_K, 0, WN_F32},       {WN_Q3_K, 0, WN_F32},        {WN_Q4_K, 0, WN_F32},      {WN_Q5_K, 0, WN_F32},
+    {WN_Q6_K, 0, WN_F32},       {WN_IQ4_XS, 0, WN_F32},      {WN_IQ3_S, 0, WN_F32},     {WN_AFFINE2, 32, WN_BF16},
+    {WN_AFFINE2, 64, WN_BF16},  {WN_AFFINE2, 128, WN_BF16},  {WN_AFFINE2, 64, WN_F16},  {WN_AFFINE2, 64, WN_F32},
+    {WN_AFFINE4, 32, WN_BF16},  {WN_AFFINE4, 64, WN_BF16},   {WN_AFFINE4, 128, WN_F16}, {WN_AFFINE8, 32, WN_F32},
+    {WN_AFFINE8, 64, WN_BF16},  {WN_AFFINE8, 128, WN_BF16},  {WN_AFFINE3, 64, WN_BF16}, {WN_AFFINE5, 32, WN_BF16},
+    {WN_AFFINE6, 128, WN_BF16},
+};
+enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
-static struct wn_matrix matrix_make(enum wn_type type, size_t rows, size_t cols, enum mood mood)
+/* A row is a whole number of these. */
+static size_t unit_of(const struct kind *kind)
 {
-    const struct wn_type_info *info = wn_type_info(type);
-    struct wn_matrix m = {.type = type, .rows = rows, .cols = cols};
-    uint8_t *data, *scales = NULL;
+    return kind->group ? kind->group : wn_type_info(kind->type)->block_elements;
+}
+
+static struct wn_matrix matrix_make(const struct kind *kind, size_t rows, size_t cols, enum mood mood)
+{
+    const struct wn_type_info *info = wn_type_info(kind->type);
+    struct wn_matrix m = {.type = kind->type, .rows = rows, .cols = cols};
+    uint8_t *data, *scales = NULL, *biases;
 
     m.row_bytes = cols / info->block_elements * info->block_bytes;
     data = guarded(0, rows * m.row_bytes);
-    if (type == WN_MXFP4_SPLIT) {
+    if (kind->type == WN_MXFP4_SPLIT) {
         m.scale_row_bytes = cols / 32;
-        scales = guarded(1, rows * m.scale_row_bytes);
+        m.scales = scales = guarded(1, rows * m.scale_row_bytes);
     }
-    if (type == WN_F32)
-        floats_fill((float *)(void *)data, rows * cols, mood);
-    else
-        stored_fill(type, data, scales, rows * cols, mood);
+    numbers_fill(kind->type, data, rows * cols, mood);
+    if (scales)
+        stored_fill(kind->type, data, scales, rows * cols, mood);
     m.data = data;
-    m.scales = scales;
+    if (kind->group) {
+        size_t groups = rows * (cols / kind->group), step = wn_type_info(kind->scale_type)->block_bytes;
+
+        m.group = kind->group;
+        m.scale_type = kind->scale_type;
+        m.scale_row_bytes = cols / kind->group * step;
+        m.scales = scales = guarded(1, groups * step);
+        m.biases = biases = guarded(6, groups * step);
+        numbers_fill(kind->scale_type, scales, groups, mood);
+        numbers_fill(kind->scale_type, biases, groups, mood);
+    }
     return m;
 }
 
@@ -65,9 +94,9 @@ static void product_check(const struct wn_kernels *k, const struct wn_matrix *m,
     check_same("token by token", k->name, m->cols, want, got, count);
 }
 
-static void product_once(enum wn_type type, size_t rows, size_t cols, size_t tokens, enum mood mood)
+static void product_once(const struct kind *kind, size_t rows, size_t cols, size_t tokens, enum mood mood)
 {
-    struct wn_matrix m = matrix_make(type, rows, cols, mood);
+    struct wn_matrix m = matrix_make(kind, rows, cols, mood);
     size_t x_stride = cols + 5, x_floats = (tokens - 1) * x_stride + cols;
     float *x = guarded(3, x_floats * sizeof(*x)), *want = guarded(4, tokens * rows * sizeof(*want));
 
@@ -84,23 +113,22 @@ static void a_product_has_the_same_bits_for_any_cut_type_and_table(void **state)
     static const size_t blocks[] = {1, 2, 5}; /* of 256 columns */
 
     (void)state;
-    for (size_t i = 0; i < TYPES; i++)
+    for (size_t i = 0; i < KINDS; i++)
         for (size_t t = 0; t < sizeof(tokens) / sizeof(tokens[0]); t++) {
-            size_t cols = 256 * blocks[t % 3];
+            size_t unit = unit_of(&kinds[i]);
 
-            product_once(types[i], 1 + wn_rng_below(&rng, 14), cols, tokens[t], (enum mood)(t % MOODS));
-            if (wn_type_info(types[i])->block_elements <= 32)
-                product_once(types[i], 1 + wn_rng_below(&rng, 9), 32 * (1 + wn_rng_below(&rng, 60)), tokens[t], TAME);
-            if (wn_type_info(types[i])->block_elements == 1)
-                product_once(types[i], 1 + wn_rng_below(&rng, 9), 1 + wn_rng_below(&rng, 1700), tokens[t], MIXED);
+            product_once(&kinds[i], 1 + wn_rng_below(&rng, 14), 256 * blocks[t % 3], tokens[t], (enum mood)(t % MOODS));
+            if (unit < 256)
+                product_once(&kinds[i], 1 + wn_rng_below(&rng, 9), unit * (1 + wn_rng_below(&rng, 1800 / unit)),
+                             tokens[t], (enum mood)(t % 2));
         }
-    product_once(WN_MXFP4, 13, 1792, 30, TAME);
-    product_once(WN_BF16, 7, 2048, 7, WILD);
+    product_once(&(struct kind){.type = WN_MXFP4}, 13, 1792, 30, TAME);
+    product_once(&(struct kind){.type = WN_BF16}, 7, 2048, 7, WILD);
 }
 
 static void nothing_is_written_for_no_rows_or_no_tokens(void **state)
 {
-    struct wn_matrix m = matrix_make(WN_BF16, 4, 64, TAME);
+    struct wn_matrix m = matrix_make(&(struct kind){.type = WN_BF16}, 4, 64, TAME);
     float x[64] = {0}, y = 7;
 
     (void)state;
@@ -113,16 +141,16 @@ static void nothing_is_written_for_no_rows_or_no_tokens(void **state)
 static void decoding_a_row_has_the_bits_of_quant(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < TYPES; i++)
+    for (size_t i = 0; i < KINDS; i++)
         for (size_t n = 1; n <= 40; n++) {
-            size_t cols = n * wn_type_info(types[i])->block_elements;
-            struct wn_matrix m = matrix_make(types[i], 3, cols, WILD);
+            size_t cols = n * unit_of(&kinds[i]);
+            struct wn_matrix m = matrix_make(&kinds[i], 3, cols, (enum mood)(n % MOODS));
             float *want = guarded(3, cols * sizeof(*want)), *got = guarded(4, cols * sizeof(*got));
 
             wn_quant_decode_row(&m, n % 3, want);
             for (size_t v = 0; v < variant_count; v++) {
                 variants[v].decode_row(&m, n % 3, got);
-                check_same(wn_type_info(types[i])->name, variants[v].name, cols, want, got, cols);
+                check_same(wn_type_info(m.type)->name, variants[v].name, cols, want, got, cols);
             }
         }
 }
@@ -130,7 +158,7 @@ static void decoding_a_row_has_the_bits_of_quant(void **state)
 /* A row taken from a neighbour is noticed. */
 static void another_row_has_another_product(void **state)
 {
-    struct wn_matrix m = matrix_make(WN_Q8_0, 2, 256, TAME);
+    struct wn_matrix m = matrix_make(&(struct kind){.type = WN_Q8_0}, 2, 256, TAME);
     float x[256], y[2];
 
     (void)state;

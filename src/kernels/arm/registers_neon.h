@@ -17,8 +17,9 @@
 /* rows whose lanes fit the registers side by side, with those of x */
 #define DOT_ROWS 2
 
-typedef float32x4_t vf; /* WIDTH floats */
-typedef uint32x4_t vm;  /* WIDTH truths: all bits or none */
+typedef float32x4_t vf;                               /* WIDTH floats */
+typedef uint32x4_t vm;                                /* WIDTH truths: all bits or none */
+typedef uint32_t vi __attribute__((vector_size(16))); /* WIDTH whole numbers: shifts and bits by C's own operators */
 typedef struct {
     vf at[REGS]; /* the 32 lanes */
 } v32;
@@ -208,29 +209,108 @@ INLINE v32 v32_of_i8(const uint8_t *p, float d)
     return v32_of_byte_pair(vreinterpretq_s8_u8(vld1q_u8(p)), vreinterpretq_s8_u8(vld1q_u8(p + 16)), d);
 }
 
-/* The codes' values, doubled, as bytes. */
-INLINE int8x16_t fp4_bytes(uint8x16_t codes)
+/* The book's values of the codes. */
+INLINE int8x16_t book_at(const int8_t *book, uint8x16_t codes)
 {
-    static const int8_t doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-
-    return vqtbl1q_s8(vld1q_s8(doubled), codes);
+    return vqtbl1q_s8(vld1q_s8(book), codes);
 }
 
-/* Byte j holds elements j and j + 16. d: half the scale; d * 2v is exact or overflows. */
-INLINE v32 v32_of_fp4(const uint8_t *p, float d)
+/* Byte j holds the codes of elements j and j + 16; the book's values are taken times d. */
+INLINE v32 v32_of_book(const uint8_t *p, const int8_t *book, float d)
 {
     uint8x16_t b = vld1q_u8(p);
 
-    return v32_of_byte_pair(fp4_bytes(vandq_u8(b, vdupq_n_u8(15))), fp4_bytes(vshrq_n_u8(b, 4)), d);
+    return v32_of_byte_pair(book_at(book, vandq_u8(b, vdupq_n_u8(15))), book_at(book, vshrq_n_u8(b, 4)), d);
 }
 
-/* Byte j holds elements 2 j and 2 j + 1. */
-INLINE v32 v32_of_fp4_pairs(const uint8_t *p, float d)
+/* Byte j holds those of elements 2 j and 2 j + 1. */
+INLINE v32 v32_of_book_pairs(const uint8_t *p, const int8_t *book, float d)
 {
     uint8x16_t b = vld1q_u8(p);
-    int8x16_t low = fp4_bytes(vandq_u8(b, vdupq_n_u8(15))), high = fp4_bytes(vshrq_n_u8(b, 4));
+    int8x16_t low = book_at(book, vandq_u8(b, vdupq_n_u8(15))), high = book_at(book, vshrq_n_u8(b, 4));
 
     return v32_of_byte_pair(vzip1q_s8(low, high), vzip2q_s8(low, high), d);
+}
+
+INLINE vi vi_of_4_bytes(uint32_t bytes)
+{
+    return (vi)vmovl_u16(vget_low_u16(vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(bytes)))));
+}
+
+/* WIDTH bytes as numbers. */
+INLINE vi vi_of_u8(const uint8_t *p)
+{
+    uint32_t bytes;
+
+    memcpy(&bytes, p, sizeof(bytes));
+    return vi_of_4_bytes(bytes);
+}
+
+/* Bytes i WIDTH .. of the 16 of two words. */
+INLINE vi vi_of_words(uint64_t low, uint64_t high, size_t i)
+{
+    return vi_of_4_bytes((uint32_t)((i < 2 ? low : high) >> i % 2 * 32));
+}
+
+/* Elements i WIDTH .. of a stream of two-bit codes, one in the low bits of each lane, others above it. */
+INLINE vi vi_of_2_bits(const uint8_t *p, size_t i)
+{
+    static const int32_t shift[WIDTH] = {0, -2, -4, -6};
+
+    return (vi)vshlq_u32(vdupq_n_u32(p[i]), vld1q_s32(shift));
+}
+
+/* The same of four-bit codes. */
+INLINE vi vi_of_4_bits(const uint8_t *p, size_t i)
+{
+    static const int32_t shift[WIDTH] = {0, -4, -8, -12};
+
+    return (vi)vshlq_u32(vdupq_n_u32(p[2 * i] | (uint32_t)p[2 * i + 1] << 8), vld1q_s32(shift));
+}
+
+/* Signed. */
+INLINE vf vf_of_vi(vi a)
+{
+    return vcvtq_f32_s32((int32x4_t)a);
+}
+
+/* scale * q + bias, the product rounded */
+typedef struct {
+    vf scale, bias;
+} line;
+
+INLINE line line_of_2_bits(vf scale, vf bias)
+{
+    return (line){scale, bias};
+}
+
+INLINE line line_of_4_bits(vf scale, vf bias)
+{
+    return (line){scale, bias};
+}
+
+/* The low bits of each lane count. */
+INLINE vf line_at_2_bits(line l, vi code)
+{
+    return vaddq_f32(vmulq_f32(vf_of_vi(code & 3), l.scale), l.bias);
+}
+
+INLINE vf line_at_4_bits(line l, vi code)
+{
+    return vaddq_f32(vmulq_f32(vf_of_vi(code & 15), l.scale), l.bias);
+}
+
+/* Eight stored numbers to floats in memory. */
+INLINE void eight_of_bf16(const uint8_t *p, float *out)
+{
+    vst1q_f32(out, vreinterpretq_f32_u32(vshll_n_u16(load_u16(p), 16)));
+    vst1q_f32(out + 4, vreinterpretq_f32_u32(vshll_n_u16(load_u16(p + 8), 16)));
+}
+
+INLINE void eight_of_f16(const uint8_t *p, float *out)
+{
+    vst1q_f32(out, vcvt_f32_f16(vreinterpret_f16_u16(load_u16(p))));
+    vst1q_f32(out + 4, vcvt_f32_f16(vreinterpret_f16_u16(load_u16(p + 8))));
 }
 
 #endif

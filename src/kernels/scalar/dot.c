@@ -82,32 +82,26 @@ static float dot_mxfp4_split(const uint8_t *packed, const uint8_t *scales, const
     return lanes_sum(&l);
 }
 
+#define SPAN 256 /* whole blocks and groups of every type, and whole rounds of lanes */
+
+static float dot_row(const struct wn_matrix *m, uint64_t row, const float *x)
+{
+    struct lanes l = {{0}};
+    float value[SPAN];
+
+    for (uint64_t c = 0; c < m->cols; c += SPAN) {
+        struct wn_matrix part = wn_matrix_columns(m, c, m->cols - c < SPAN ? m->cols - c : SPAN);
+
+        wn_quant_decode_row(&part, row, value);
+        lanes_add_products(&l, value, x + c, (size_t)part.cols);
+    }
+    return lanes_sum(&l);
+}
+
 static bool dot_rows(const struct wn_matrix *m, uint64_t first, size_t n, const float *x, float *y)
 {
-    size_t cols = (size_t)m->cols;
-
-    for (size_t i = 0; i < n; i++) {
-        const uint8_t *w = m->data + (first + i) * m->row_bytes;
-
-        switch (m->type) {
-        case WN_F32:
-            if ((uintptr_t)w % _Alignof(float) != 0)
-                return false;
-            y[i] = dot_f32((const float *)(const void *)w, x, cols);
-            break;
-        case WN_F16:
-        case WN_BF16:
-        case WN_Q8_0:
-        case WN_MXFP4:
-            y[i] = dot_stored(m->type, w, x, cols);
-            break;
-        case WN_MXFP4_SPLIT:
-            y[i] = dot_mxfp4_split(w, m->scales + (first + i) * m->scale_row_bytes, x, cols);
-            break;
-        default:
-            return false;
-        }
-    }
+    for (size_t i = 0; i < n; i++)
+        y[i] = dot_row(m, first + i, x);
     return true;
 }
 

@@ -3,6 +3,9 @@
 
 #include "kernels/variant/lanes.h"
 #include "kernels/variant/math.h"
+#include "kernels/variant/forms.h"
+#include "kernels/variant/forms_k.h"
+#include "kernels/variant/forms_all.h"
 #include "kernels/variant/dot.h"
 #include "kernels/variant/tile.h"
 #include "kernels/variant/vector.h"

@@ -17,8 +17,9 @@
 /* rows whose lanes fit the registers side by side, with those of x */
 #define DOT_ROWS 2
 
-typedef __m256 vf; /* WIDTH floats */
-typedef __m256 vm; /* WIDTH truths: all bits or none */
+typedef __m256 vf;                                    /* WIDTH floats */
+typedef __m256 vm;                                    /* WIDTH truths: all bits or none */
+typedef uint32_t vi __attribute__((vector_size(32))); /* WIDTH whole numbers: shifts and bits by C's own operators */
 typedef struct {
     vf at[REGS]; /* the 32 lanes */
 } v32;
@@ -197,17 +198,10 @@ INLINE v32 v32_of_i8(const uint8_t *p, float d)
     return r;
 }
 
-/* The codes' values, doubled, as bytes: elements of the low nibbles and of the high ones. */
-INLINE __m128i fp4_low(__m128i b)
+/* The book's values of the low nibbles. */
+INLINE __m128i book_at(const int8_t *book, __m128i b)
 {
-    const __m128i doubled = _mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
-
-    return _mm_shuffle_epi8(doubled, _mm_and_si128(b, _mm_set1_epi8(15)));
-}
-
-INLINE __m128i fp4_high(__m128i b)
-{
-    return fp4_low(_mm_srli_epi16(b, 4));
+    return _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)book), _mm_and_si128(b, _mm_set1_epi8(15)));
 }
 
 INLINE v32 v32_of_byte_pair(__m128i a, __m128i b, vf d)
@@ -217,20 +211,108 @@ INLINE v32 v32_of_byte_pair(__m128i a, __m128i b, vf d)
     return r;
 }
 
-/* Byte j holds elements j and j + 16. d: half the scale; d * 2v is exact or overflows. */
-INLINE v32 v32_of_fp4(const uint8_t *p, float d)
+/* Byte j holds the codes of elements j and j + 16; the book's values are taken times d. */
+INLINE v32 v32_of_book(const uint8_t *p, const int8_t *book, float d)
 {
     __m128i b = _mm_loadu_si128((const __m128i *)p);
 
-    return v32_of_byte_pair(fp4_low(b), fp4_high(b), _mm256_set1_ps(d));
+    return v32_of_byte_pair(book_at(book, b), book_at(book, _mm_srli_epi16(b, 4)), _mm256_set1_ps(d));
 }
 
-/* Byte j holds elements 2 j and 2 j + 1. */
-INLINE v32 v32_of_fp4_pairs(const uint8_t *p, float d)
+/* Byte j holds those of elements 2 j and 2 j + 1. */
+INLINE v32 v32_of_book_pairs(const uint8_t *p, const int8_t *book, float d)
 {
-    __m128i b = _mm_loadu_si128((const __m128i *)p), low = fp4_low(b), high = fp4_high(b);
+    __m128i b = _mm_loadu_si128((const __m128i *)p);
+    __m128i low = book_at(book, b), high = book_at(book, _mm_srli_epi16(b, 4));
 
     return v32_of_byte_pair(_mm_unpacklo_epi8(low, high), _mm_unpackhi_epi8(low, high), _mm256_set1_ps(d));
+}
+
+/* WIDTH bytes as numbers. */
+INLINE vi vi_of_u8(const uint8_t *p)
+{
+    return (vi)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p));
+}
+
+INLINE __m256i word_everywhere(const uint8_t *p)
+{
+    int32_t word;
+
+    memcpy(&word, p, sizeof(word));
+    return _mm256_set1_epi32(word);
+}
+
+/* Elements i WIDTH .. of a stream of two-bit codes, one in the low bits of each lane, others above it. */
+INLINE vi vi_of_2_bits(const uint8_t *p, size_t i)
+{
+    const __m256i shift =
+        i % 2 ? _mm256_setr_epi32(16, 18, 20, 22, 24, 26, 28, 30) : _mm256_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14);
+
+    return (vi)_mm256_srlv_epi32(word_everywhere(p + i / 2 * 4), shift);
+}
+
+/* The same of four-bit codes. */
+INLINE vi vi_of_4_bits(const uint8_t *p, size_t i)
+{
+    const __m256i shift = _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28);
+
+    return (vi)_mm256_srlv_epi32(word_everywhere(p + 4 * i), shift);
+}
+
+/* Signed. */
+INLINE vf vf_of_vi(vi a)
+{
+    return _mm256_cvtepi32_ps((__m256i)a);
+}
+
+/*
+ * scale * q + bias, the product rounded. The few values of two-bit codes are looked up by vpermps, which takes the low three
+ * bits of an index, so that no mask is needed; those of four bits are worked out.
+ */
+typedef struct {
+    vf scale, bias;
+} line;
+
+INLINE line line_of_2_bits(vf scale, vf bias)
+{
+    const vf q = _mm256_setr_ps(0, 1, 2, 3, 0, 1, 2, 3);
+
+    return (line){_mm256_add_ps(_mm256_mul_ps(q, scale), bias), bias};
+}
+
+INLINE line line_of_4_bits(vf scale, vf bias)
+{
+    return (line){scale, bias};
+}
+
+/* The low bits of each lane count. */
+INLINE vf line_at_2_bits(line l, vi code)
+{
+    return _mm256_permutevar8x32_ps(l.scale, (__m256i)code);
+}
+
+INLINE vf line_at_4_bits(line l, vi code)
+{
+    return _mm256_add_ps(_mm256_mul_ps(vf_of_vi(code & 15), l.scale), l.bias);
+}
+
+/* Bytes i WIDTH .. of the 16 of two words. */
+INLINE vi vi_of_words(uint64_t low, uint64_t high, size_t i)
+{
+    return (vi)_mm256_cvtepu8_epi32(_mm_cvtsi64_si128((int64_t)(i ? high : low)));
+}
+
+/* Eight stored numbers to floats in memory. */
+INLINE void eight_of_bf16(const uint8_t *p, float *out)
+{
+    __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p));
+
+    _mm256_storeu_ps(out, _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16)));
+}
+
+INLINE void eight_of_f16(const uint8_t *p, float *out)
+{
+    _mm256_storeu_ps(out, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)));
 }
 
 #endif

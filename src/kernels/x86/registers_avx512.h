@@ -17,8 +17,9 @@
 /* rows whose lanes fit the registers side by side, with those of x */
 #define DOT_ROWS 4
 
-typedef __m512 vf;    /* WIDTH floats */
-typedef __mmask16 vm; /* WIDTH truths */
+typedef __m512 vf;                                    /* WIDTH floats */
+typedef __mmask16 vm;                                 /* WIDTH truths */
+typedef uint32_t vi __attribute__((vector_size(64))); /* WIDTH whole numbers: shifts and bits by C's own operators */
 typedef struct {
     vf at[REGS]; /* the 32 lanes */
 } v32;
@@ -190,28 +191,28 @@ INLINE v32 v32_of_i8(const uint8_t *p, float d)
     return r;
 }
 
-/* The sixteen values of FP4, doubled, times d (half the scale): exact or overflowing, as d * 2v is. */
-INLINE vf fp4_table(float d)
+/* The sixteen values of a book times d. */
+INLINE vf book_times(const int8_t *book, float d)
 {
-    const vf doubled = _mm512_setr_ps(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
+    __m512i values = _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)book));
 
-    return _mm512_mul_ps(doubled, _mm512_set1_ps(d));
+    return _mm512_mul_ps(_mm512_cvtepi32_ps(values), _mm512_set1_ps(d));
 }
 
-/* Byte j holds elements j and j + 16. vpermps looks at the low four bits of an index only. */
-INLINE v32 v32_of_fp4(const uint8_t *p, float d)
+/* Byte j holds the codes of elements j and j + 16. vpermps looks at the low four bits of an index only. */
+INLINE v32 v32_of_book(const uint8_t *p, const int8_t *book, float d)
 {
-    const vf table = fp4_table(d);
+    const vf table = book_times(book, d);
     __m512i codes = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
     v32 r = {{_mm512_permutexvar_ps(codes, table), _mm512_permutexvar_ps(_mm512_srli_epi32(codes, 4), table)}};
 
     return r;
 }
 
-/* Byte j holds elements 2 j and 2 j + 1. */
-INLINE v32 v32_of_fp4_pairs(const uint8_t *p, float d)
+/* Byte j holds those of elements 2 j and 2 j + 1. */
+INLINE v32 v32_of_book_pairs(const uint8_t *p, const int8_t *book, float d)
 {
-    const vf table = fp4_table(d);
+    const vf table = book_times(book, d);
     const __m512i shift = _mm512_set1_epi64((int64_t)4 << 32);
     __m128i b = _mm_loadu_si128((const __m128i *)p);
     __m512i low = _mm512_cvtepu8_epi32(_mm_unpacklo_epi8(b, b)), high = _mm512_cvtepu8_epi32(_mm_unpackhi_epi8(b, b));
@@ -219,6 +220,87 @@ INLINE v32 v32_of_fp4_pairs(const uint8_t *p, float d)
               _mm512_permutexvar_ps(_mm512_srlv_epi32(high, shift), table)}};
 
     return r;
+}
+
+/* WIDTH bytes as numbers. */
+INLINE vi vi_of_u8(const uint8_t *p)
+{
+    return (vi)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
+}
+
+/* Elements i WIDTH .. of a stream of two-bit codes, one in the low bits of each lane, others above it. */
+INLINE vi vi_of_2_bits(const uint8_t *p, size_t i)
+{
+    const __m512i shift = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    int32_t word;
+
+    memcpy(&word, p + 4 * i, sizeof(word));
+    return (vi)_mm512_srlv_epi32(_mm512_set1_epi32(word), shift);
+}
+
+/* The same of four-bit codes: each byte in two lanes, in the second one moved. */
+INLINE vi vi_of_4_bits(const uint8_t *p, size_t i)
+{
+    __m512i b = _mm512_cvtepu8_epi64(_mm_loadl_epi64((const __m128i *)(p + 8 * i)));
+
+    return (vi)_mm512_or_si512(b, _mm512_slli_epi64(b, 28));
+}
+
+/* Signed. */
+INLINE vf vf_of_vi(vi a)
+{
+    return _mm512_cvtepi32_ps((__m512i)a);
+}
+
+/*
+ * scale * q + bias, the product rounded, for the few q there are: looked up by vpermps, which takes the low four bits of an
+ * index. So two-bit codes need no mask either.
+ */
+typedef vf line;
+
+INLINE line line_of_2_bits(vf scale, vf bias)
+{
+    const vf q = _mm512_setr_ps(0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3);
+
+    return _mm512_add_ps(_mm512_mul_ps(q, scale), bias);
+}
+
+INLINE line line_of_4_bits(vf scale, vf bias)
+{
+    const vf q = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+
+    return _mm512_add_ps(_mm512_mul_ps(q, scale), bias);
+}
+
+/* The low bits of each lane count. */
+INLINE vf line_at_2_bits(line l, vi code)
+{
+    return _mm512_permutexvar_ps((__m512i)code, l);
+}
+
+INLINE vf line_at_4_bits(line l, vi code)
+{
+    return _mm512_permutexvar_ps((__m512i)code, l);
+}
+
+/* Bytes i WIDTH .. of the 16 of two words. */
+INLINE vi vi_of_words(uint64_t low, uint64_t high, size_t i)
+{
+    (void)i;
+    return (vi)_mm512_cvtepu8_epi32(_mm_set_epi64x((int64_t)high, (int64_t)low));
+}
+
+/* Eight stored numbers to floats in memory. */
+INLINE void eight_of_bf16(const uint8_t *p, float *out)
+{
+    __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p));
+
+    _mm256_storeu_ps(out, _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16)));
+}
+
+INLINE void eight_of_f16(const uint8_t *p, float *out)
+{
+    _mm256_storeu_ps(out, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)));
 }
 
 #endif
