@@ -250,10 +250,56 @@ static bool walk_part(const struct wn_recast *r, int32_t number, wn_recast_fn *f
     return ok;
 }
 
+/* A tensor that is no part of the text model goes along as it is. */
+static bool walk_copied(const struct wn_recast *r, const struct wn_tensor *from, wn_recast_fn *fn, void *arg,
+                        struct wn_err *err)
+{
+    uint64_t rows = from->dims > 1 ? from->shape[0] : 1;
+    struct wn_matrix m = {.type = from->type, .rows = rows};
+    struct wn_recast_tensor t = {.layer = -1, .type = from->type, .dims = from->dims, .parts = &m, .part_count = 1};
+
+    if (strlen(from->name) >= sizeof t.name)
+        return wn_fail(err, WN_ERR_FORMAT, "tensor '%s' has a name of more than %zu bytes", from->name,
+                       sizeof t.name - 1);
+    memcpy(t.name, from->name, strlen(from->name) + 1);
+    memcpy(t.shape, from->shape, sizeof t.shape);
+    t.rows = rows;
+    t.cols = m.cols = rows ? wn_tensor_elements(from) / rows : 0;
+    m.row_bytes = rows ? (size_t)(from->bytes / rows) : 0;
+    m.data = wn_source_view(wn_model_source(r->model), from, err);
+    if (!m.data || !fn(arg, &t, err))
+        return false;
+    wn_source_dont_need(wn_model_source(r->model), from);
+    return true;
+}
+
+static bool is_vision(const struct wn_recast *r, const struct wn_tensor *t)
+{
+    struct wn_part part;
+
+    wn_part_of(wn_source_container(wn_model_source(r->model)), t->name, &part);
+    return part.class == WN_CLASS_VISION;
+}
+
+uint64_t wn_recast_left_out(const struct wn_recast *r)
+{
+    const struct wn_source *s = wn_model_source(r->model);
+    uint64_t n = 0;
+
+    for (size_t i = 0; !r->form->vision && i < wn_source_tensor_count(s); i++)
+        n += is_vision(r, wn_source_tensor_at(s, i));
+    return n;
+}
+
 bool wn_recast_walk(const struct wn_recast *r, wn_recast_fn *fn, void *arg, struct wn_err *err)
 {
+    const struct wn_source *s = wn_model_source(r->model);
+
     for (int32_t i = -1; i < (int32_t)wn_model_config(r->model)->layer_count; i++)
         if (!walk_part(r, i, fn, arg, err))
+            return false;
+    for (size_t i = 0; r->form->vision && i < wn_source_tensor_count(s); i++)
+        if (is_vision(r, wn_source_tensor_at(s, i)) && !walk_copied(r, wn_source_tensor_at(s, i), fn, arg, err))
             return false;
     return true;
 }

@@ -49,6 +49,9 @@ struct wn_recast {
     enum wn_affine_rule rule;
 };
 
+/* Tensors of the source that the container has no place for: the vision tower's, in a GGUF. */
+uint64_t wn_recast_left_out(const struct wn_recast *r);
+
 /* Columns of one scale of an affine matrix that is that wide: 64, or 32 where 64 does not divide; 0: it cannot be affine. */
 uint32_t wn_recast_group(uint64_t cols);
 
@@ -110,4 +113,21 @@ void wn_recast_kv_release(struct wn_recast_kv *kv);
 WN_CHECKED bool wn_recast_config(const struct wn_recast *r, const struct wn_recast_list *list, const char *text,
                                  size_t n, const char *plan_name, struct wn_buf *out, struct wn_err *err);
 
+/*
+ * A recast that is about to be written: everything that is known before a byte is. begin: all of it but `keep` and `model`,
+ * which are borrowed. shard_bytes: files are closed before they would exceed it; 0: one GGUF, or what MLX folders are usual in
+ * (5 GiB at most, and no layer shares one). joined: one file.
+ */
+struct wn_recast_out {
+    struct wn_recast recast;
+    struct wn_recast_list list;
+    uint32_t *file; /* [list.n] of each tensor; owned */
+    uint32_t files;
+    char **names;           /* [files] of a folder's shards; owned; NULL: the sink's own */
+    uint64_t bytes;         /* of all tensors */
+    struct wn_recast_kv kv; /* GGUF */
+};
+WN_CHECKED bool wn_recast_out_init(struct wn_recast_out *o, const struct wn_recast *r, bool joined,
+                                   uint64_t shard_bytes, struct wn_err *err);
+void wn_recast_out_release(struct wn_recast_out *o);
 #endif

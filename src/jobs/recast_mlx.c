@@ -221,6 +221,7 @@ static void add_experts(struct wn_recast_layer *l, enum wn_role role, const stru
 
 const struct wn_recast_form wn_recast_form_mlx = {
     .naming = WN_NAMING_MLX,
+    .vision = true,
     .matrix = add_matrix,
     .vector = add_vector,
     .score = add_score,

@@ -28,6 +28,7 @@ struct wn_recast_layer {
  */
 struct wn_recast_form {
     enum wn_naming naming;
+    bool vision; /* the tensors of the vision tower go along; otherwise they are left out */
     bool sorted; /* a layer's tensors go by name; otherwise in the order of the walk */
     void (*matrix)(struct wn_recast_layer *l, enum wn_role role, const struct wn_matrix *m);
     void (*vector)(struct wn_recast_layer *l, enum wn_role role, const float *v, uint64_t n);
