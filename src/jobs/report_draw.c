@@ -112,7 +112,7 @@ static void put_fact(struct wn_html *h, const char *name, const char *value)
 static void put_small_sources(struct wn_html *h, const struct wn_saliency *s)
 {
     for (uint32_t i = 0; i < s->source_count; i++)
-        if (s->source_tokens[i] > 0 && s->source_tokens[i] < s->token_count / 100)
+        if (s->source_tokens[i] > 0 && 100 * (double)s->source_tokens[i] < (double)s->token_count)
             wn_html_put(
                 h,
                 "<p class=\"note\"><bdi>%s</bdi> is less than 1 %% of the tokens: what is said of it here rests "

@@ -1,10 +1,8 @@
 /*
- * Reports: the figures against sums done by hand, and the page: whole elements, escaped text, small at the real size, and
- * honest about what is not there.
+ * The page of a report: whole elements, escaped text, small at the real size, and honest about what is not there.
  */
 #include "base/alloc.h"
-#include "jobs/report_measure.h"
-#include "jobs/report_stats.h"
+#include "report_fixture.h"
 #include "sys/file.h"
 #include "wn_test.h"
 
@@ -14,210 +12,15 @@
 #include <string.h>
 #include <winnow/report.h>
 
-#define CLOSE(a, b) assert_true(fabs((a) - (b)) < 1e-9)
-
-/*
- * A dense layer; layer 1 with ten experts, layer 2 with four; two sources. Sums of both sources are
- *   layer 1:  10 0 20 0 30 0 0 0 0 40    layer 2:  5 5 5 5
- * "a" has the 40 and 20 of layer 1 and half of layer 2, "b" the rest.
- */
-static const double total_1[10] = {10, 0, 20, 0, 30, 0, 0, 0, 0, 40};
-
-static void fill(struct wn_saliency *s, const char *const *labels)
-{
-    static const uint32_t experts[3] = {0, 10, 4};
-    struct wn_err err;
-
-    CHECK_OK(wn_saliency_init(s, 3, experts, 2, 0, 2, labels, &err), &err);
-    s->source_tokens[0] = 99;
-    s->source_tokens[1] = 1;
-    for (uint32_t e = 0; e < 10; e++) {
-        uint32_t source = e == 9 || e == 2 ? 0 : 1;
-
-        s->source_saliency[wn_saliency_source_row(s, source, 1) + e] = total_1[e];
-        s->source_counts[wn_saliency_source_row(s, source, 1) + e] = total_1[e] > 0;
-    }
-    for (uint32_t e = 0; e < 4; e++) {
-        s->source_saliency[wn_saliency_source_row(s, e / 2, 2) + e] = 5;
-        s->source_counts[wn_saliency_source_row(s, e / 2, 2) + e] = 1;
-    }
-    /* layer 1: the second half has the places of 10 and 20 turned; layer 2: all ties */
-    for (uint32_t e = 0; e < 10; e++)
-        s->half_saliency[wn_saliency_source_row(s, 0, 1) + e] = total_1[e] / 2;
-    memcpy(s->half_saliency + wn_saliency_source_row(s, 1, 1), s->half_saliency + wn_saliency_source_row(s, 0, 1),
-           10 * sizeof(double));
-    s->half_saliency[wn_saliency_source_row(s, 1, 1) + 0] = 10;
-    s->half_saliency[wn_saliency_source_row(s, 1, 1) + 2] = 5;
-    for (uint32_t e = 0; e < 4; e++)
-        s->half_saliency[wn_saliency_source_row(s, 0, 2) + e] = s->half_saliency[wn_saliency_source_row(s, 1, 2) + e] =
-            2.5;
-    s->half_tokens[0] = s->half_tokens[1] = 50;
-    wn_saliency_add_up(s);
-}
-
-static const char *const plain_labels[2] = {"a", "b"};
-
-/* Keeps 9, 4, 0 and 2, 3: the 20 of layer 1 goes. */
-static const char plan_json[] =
-    "{\"mode\": \"mixed\", \"top_k\": 2, \"num_experts\": 10, \"min_experts\": 2, \"layers\": "
-    "{\"1\": {\"keep\": [9, 4, 0]}, \"2\": {\"keep\": [2, 3]}}}";
-
-static void measure(struct wn_saliency *s, const char *plan_text, struct wn_report_numbers *n)
-{
-    struct wn_plan p = {0};
-    struct wn_err err;
-
-    fill(s, plain_labels);
-    if (plan_text)
-        CHECK_OK(wn_plan_parse(&p, plan_text, strlen(plan_text), &err), &err);
-    CHECK_OK(wn_report_measure(n, s, plan_text ? &p : NULL, &err), &err);
-    wn_plan_release(&p);
-}
-
-/* ---- figures ---- */
-
-static void what_a_plan_keeps_and_could_keep_is_measured_by_layer_and_source(void **state)
-{
-    struct wn_saliency s;
-    struct wn_report_numbers n;
-
-    (void)state;
-    measure(&s, plan_json, &n);
-    assert_int_equal(n.layer_count, 2);
-    assert_int_equal(n.layers[0].layer, 1);
-    assert_int_equal(n.layers[0].keep, 3);
-    assert_int_equal(n.layers[0].keep_best, 2); /* the best three are 9, 4, 2 */
-    CLOSE(n.layers[0].kept, 0.8);
-    CLOSE(n.layers[0].best, 0.9);
-    CLOSE(n.layers[1].kept, 0.5);
-    CLOSE(n.kept.kept, 90 / 120.0);
-    CLOSE(n.sources[0].kept, 40 / 70.0);
-    CLOSE(n.sources[1].kept, 50 / 50.0);
-    CLOSE(n.share_kept, 5 / 14.0);
-    wn_report_numbers_release(&n);
-    wn_saliency_release(&s);
-}
-
-static void concentration_counts_experts(void **state)
-{
-    struct wn_saliency s;
-    struct wn_report_numbers n;
-
-    (void)state;
-    measure(&s, NULL, &n);
-    /* layer 1: shares .4 .3 .2 .1 of ten; layer 2 is even */
-    CLOSE(n.layers[0].effective, exp(-(0.4 * log(0.4) + 0.3 * log(0.3) + 0.2 * log(0.2) + 0.1 * log(0.1))));
-    CLOSE(n.layers[0].gini, 0.7); /* 2 (7 x 10 + 8 x 20 + 9 x 30 + 10 x 40) / (10 x 100) - 11 / 10 */
-    CLOSE(n.layers[0].never, 6);
-    CLOSE(n.layers[1].effective, 4);
-    CLOSE(n.layers[1].gini, 0);
-    CLOSE(n.layers[1].never, 0);
-    CLOSE(n.ratio[0], 4); /* 40 of 100 among ten */
-    CLOSE(n.ratio[4], 0);
-    CLOSE(n.ratio[10], 1);
-    wn_report_numbers_release(&n);
-    wn_saliency_release(&s);
-}
-
-static void curves_run_from_nothing_to_all(void **state)
-{
-    struct wn_saliency s;
-    struct wn_report_numbers n;
-
-    (void)state;
-    measure(&s, NULL, &n);
-    CLOSE(n.curve[0], 0);
-    CLOSE(n.curve[64], 1);
-    /* a quarter: two and a half experts of layer 1 (40 + 30 + 10), one of layer 2 (5) */
-    CLOSE(n.curve[16], 85 / 120.0);
-    CLOSE(n.low[16], 0.25);
-    CLOSE(n.high[16], 0.8);
-    CLOSE(n.middle[16], (0.25 + 0.8) / 2);
-    /* "a" by the order of all: 40 and half of 20, and expert 0 of layer 2; by its own: 60, and 5 */
-    CLOSE(n.sources[0].mixed[16], (40 + 10 + 5) / 70.0);
-    CLOSE(n.sources[0].own[16], (60 + 5) / 70.0);
-    /* without a plan half of each layer is looked at */
-    assert_int_equal(n.layers[0].keep, 5);
-    CLOSE(n.layers[0].kept, 1);
-    CLOSE(n.layers[1].kept, 0.5);
-    assert_true(isnan(n.sources[0].lost_best));
-    wn_report_numbers_release(&n);
-    wn_saliency_release(&s);
-}
-
-static void dropped_favourites_are_listed_by_what_they_carry(void **state)
-{
-    /* drops 9, the best of "a" in layer 1, and expert 0 of layer 2, its best there */
-    static const char text[] =
-        "{\"mode\": \"mixed\", \"top_k\": 2, \"num_experts\": 10, \"layers\": {\"1\": {\"keep\": "
-        "[0, 2, 4]}, \"2\": {\"keep\": [1, 2, 3]}}}";
-    struct wn_saliency s;
-    struct wn_report_numbers n;
-
-    (void)state;
-    measure(&s, text, &n);
-    assert_int_equal(n.lost_count, 2);
-    assert_int_equal(n.worst_count, 2);
-    assert_int_equal(n.worst[0].layer, 0);
-    assert_int_equal(n.worst[0].expert, 9);
-    assert_int_equal(n.worst[0].source, 0);
-    assert_int_equal(n.worst[0].rank, 1);
-    CLOSE(n.worst[0].share, 40 / 60.0);
-    assert_int_equal(n.worst[1].expert, 0);
-    CLOSE(n.sources[0].lost_best, 2);
-    assert_int_equal(n.sources[0].best_count, 2); /* one of ten, one of four */
-    CLOSE(n.sources[1].lost_best, 0);
-    wn_report_numbers_release(&n);
-    wn_saliency_release(&s);
-}
-
-static void halves_agree_by_rank_and_by_what_they_would_keep(void **state)
-{
-    struct wn_saliency s;
-    struct wn_report_numbers n;
-    double a[10], b[10], rho;
-    struct wn_err err;
-
-    (void)state;
-    measure(&s, plan_json, &n);
-    /* places 1 .. 4 with the last two turned, and six zeros that share the place 7.5 */
-    for (uint32_t e = 0; e < 10; e++) {
-        a[e] = s.half_saliency[wn_saliency_source_row(&s, 0, 1) + e];
-        b[e] = s.half_saliency[wn_saliency_source_row(&s, 1, 1) + e];
-    }
-    CHECK_OK(wn_report_rank_correlation(a, b, 10, &rho, &err), &err);
-    CLOSE(n.layers[0].half_rank, rho);
-    CLOSE(rho, 64 / 65.0); /* both have a sum of squares of 65 about 5.5; the turn takes 1 off the product */
-    /* the best three are 9 4 2 in one half, 9 4 0 in the other */
-    CLOSE(n.layers[0].half_top, 2 / 3.0);
-    assert_true(isnan(n.layers[1].half_rank)); /* all equal: no order */
-    assert_true(isnan(n.layers[1].half_top));
-    CLOSE(n.half_rank, rho);
-    CLOSE(n.half_chance, (0.3 + 0.5) / 2);
-    wn_report_numbers_release(&n);
-    wn_saliency_release(&s);
-}
-
-static void medians_take_the_middle(void **state)
-{
-    double odd[3] = {3, 1, 2}, even[4] = {4, 1, 3, 2};
-
-    (void)state;
-    CLOSE(wn_report_median(odd, 3), 2);
-    CLOSE(wn_report_median(even, 4), 2.5);
-    assert_true(isnan(wn_report_median(odd, 0)));
-}
-
-/* ---- the page ---- */
-
 static const char *save(const char *folder, const char *name, const char *const *labels)
 {
     const char *path = wn_test_path(folder, name);
     struct wn_saliency s;
     struct wn_err err;
 
-    fill(&s, labels);
+    report_archive(&s, labels);
     snprintf(s.settings, sizeof(s.settings), "sequences of <8>");
+    snprintf(s.model_fingerprint, sizeof(s.model_fingerprint), "00000000deadbeef");
     CHECK_OK(wn_saliency_write(&s, path, false, &err), &err);
     wn_saliency_release(&s);
     return path;
@@ -320,8 +123,8 @@ static void the_page_is_whole_and_needs_nothing_else(void **state)
                               "21.5, \"kld_mean\": 0.01234}]}";
     const char *folder = wn_test_folder();
     const char *evals[2] = {put_file(folder, "whole.json", eval), put_file(folder, "cut.json", cut)};
-    const struct wn_report_options o = {.saliency_path = save(folder, "s.npz", plain_labels),
-                                        .plan_path = put_file(folder, "p.json", plan_json),
+    const struct wn_report_options o = {.saliency_path = save(folder, "s.npz", report_labels),
+                                        .plan_path = put_file(folder, "p.json", report_plan),
                                         .eval_paths = evals,
                                         .eval_count = 2};
     char *page = page_of(&o, wn_test_path(folder, "r.html"));
@@ -341,7 +144,7 @@ static void names_from_files_are_text(void **state)
     static const char *const labels[2] = {"<script>alert(1)</script>", "\" onload='x' &amp;"};
     const char *folder = wn_test_folder();
     const struct wn_report_options o = {.saliency_path = save(folder, "<b>&.npz", labels),
-                                        .plan_path = put_file(folder, "'p\".json", plan_json)};
+                                        .plan_path = put_file(folder, "'p\".json", report_plan)};
     char *page = page_of(&o, wn_test_path(folder, "r.html"));
 
     (void)state;
@@ -354,10 +157,100 @@ static void names_from_files_are_text(void **state)
     free(page);
 }
 
+static void lacks(const char *page, const char *part)
+{
+    if (strstr(page, part))
+        fail_msg("the page has '%s'", part);
+}
+
+static void rows_of_the_heat_map_are_a_stroke_a_colour(void **state)
+{
+    const char *folder = wn_test_folder();
+    struct wn_report_options o = {.saliency_path = save(folder, "s.npz", report_labels),
+                                  .plan_path = put_file(folder, "p.json", report_plan)};
+    char *page = page_of(&o, wn_test_path(folder, "planned.html"));
+
+    (void)state;
+    /* times an even share: 4 3 2 1 and six nothings; four of 1. Steps of half a power of two from 1 to 4 */
+    has(page, "<path class=\"h10\" d=\"M0 0.5h1\"/>");
+    has(page, "<path class=\"h8\" d=\"M1 0.5h1\"/>");
+    has(page, "<path class=\"h5\" d=\"M2 0.5h1\"/>");
+    has(page, "<path class=\"h0\" d=\"M3 0.5h1M0 1.5h4\"/>");
+    has(page, "<path class=\"hz\" d=\"M4 0.5h6\"/>");
+    has(page, "d=\"M3 0V1H2V2\"");
+    has(page, "of the 5 experts it keeps, 2 lie left of the line and 3 right of it");
+    has(page, "class=\"mark\"");
+    free(page);
+    o.plan_path =
+        put_file(folder, "best.json",
+                 "{\"mode\": \"mixed\", \"top_k\": 2, \"num_experts\": 10, \"layers\": {\"1\": {\"keep\": [2, 4, "
+                 "9]}, \"2\": {\"keep\": [0, 1]}}}");
+    page = page_of(&o, wn_test_path(folder, "best.html"));
+    has(page, "it keeps exactly the experts to its left");
+    free(page);
+    o.plan_path = NULL;
+    page = page_of(&o, wn_test_path(folder, "archive.html"));
+    lacks(page, "class=\"mark\"");
+    lacks(page, "class=\"cut\"");
+    free(page);
+}
+
+/* Best three of layer 1: 9 2 0 and 4 0 1 (ties to the lower number); best two of layer 2: 0 1 and 2 3. */
+static void overlap_is_told_against_chance(void **state)
+{
+    const char *folder = wn_test_folder();
+    const struct wn_report_options o = {.saliency_path = save(folder, "s.npz", report_labels),
+                                        .plan_path = put_file(folder, "p.json", report_plan)};
+    char *page = page_of(&o, wn_test_path(folder, "r.html"));
+
+    (void)state;
+    has(page, "drawn by chance would share 40.0 %");
+    has(page, "<td class=\"b3\">16.7 %<small>0.42 ×</small></td>");
+    free(page);
+}
+
+static void what_does_not_belong_together_is_noted(void **state)
+{
+    static const char with[] =
+        "{\"mode\": \"mixed\", \"top_k\": 2, \"num_experts\": 10, \"layers\": {\"1\": {\"keep\": "
+        "[9, 4, 0]}, \"2\": {\"keep\": [2, 3]}}, \"winnow\": {\"criterion\": \"reap\", "
+        "\"saliency\": \"%s\", \"model\": \"%s\"}}";
+    const char *folder = wn_test_folder();
+    const char *evals[2] = {
+        put_file(folder, "a.json",
+                 "{\"domains\": [{\"domain\": \"en\", \"windows\": 2, \"predicted\": 126, \"perplexity\": "
+                 "20}]}"),
+        put_file(folder, "b.json",
+                 "{\"domains\": [{\"domain\": \"en\", \"windows\": 3, \"predicted\": 189, \"perplexity\": "
+                 "21}]}")};
+    struct wn_report_options o = {
+        .saliency_path = save(folder, "s.npz", report_labels), .eval_paths = evals, .eval_count = 2};
+    char fingerprint[17], text[400], *page;
+    struct wn_err err;
+
+    (void)state;
+    CHECK_OK(wn_saliency_fingerprint(o.saliency_path, fingerprint, &err), &err);
+    snprintf(text, sizeof(text), with, "0123456789abcdef", "fedcba9876543210");
+    o.plan_path = put_file(folder, "other.json", text);
+    page = page_of(&o, wn_test_path(folder, "other.html"));
+    has(page, "made from another archive, <code>0123456789abcdef</code>");
+    has(page, "made for another model, or the same in another container: <code>fedcba9876543210</code>");
+    has(page, "<bdi>b</bdi> is less than 1 % of the tokens: what is said of it here rests on 1.");
+    lacks(page, "<bdi>a</bdi> is less");
+    has(page, "other text: not compared");
+    free(page);
+    snprintf(text, sizeof(text), with, fingerprint, "00000000deadbeef");
+    o.plan_path = put_file(folder, "own.json", text);
+    page = page_of(&o, wn_test_path(folder, "own.html"));
+    lacks(page, "made from another archive");
+    lacks(page, "made for another model");
+    free(page);
+}
+
 static void what_is_not_there_is_said(void **state)
 {
     const char *folder = wn_test_folder();
-    struct wn_report_options o = {.saliency_path = save(folder, "s.npz", plain_labels)};
+    struct wn_report_options o = {.saliency_path = save(folder, "s.npz", report_labels)};
     struct wn_saliency s;
     struct wn_err err;
     char *page = page_of(&o, wn_test_path(folder, "own.html"));
@@ -368,7 +261,7 @@ static void what_is_not_there_is_said(void **state)
     has(page, "Not measured: no results of <code>winnow eval --json</code> were given.");
     free(page);
     /* as other tools write it: no sums by source, no halves, no counts, no tokens */
-    fill(&s, plain_labels);
+    report_archive(&s, report_labels);
     s.source_count = 0;
     memset(s.counts, 0, (size_t)s.layer_count * s.expert_count * sizeof(*s.counts));
     s.token_count = 0;
@@ -425,13 +318,16 @@ static void the_page_of_the_real_size_is_small(void **state)
 static void an_output_that_exists_is_kept(void **state)
 {
     const char *folder = wn_test_folder(), *out = put_file(folder, "r.html", "mine");
-    struct wn_report_options o = {.saliency_path = save(folder, "s.npz", plain_labels)};
+    struct wn_report_options o = {.saliency_path = save(folder, "s.npz", report_labels)};
     struct wn_err err;
     uint64_t bytes;
     char *page;
 
     (void)state;
     CHECK_FAILS(wn_report(&o, out, &bytes, &err), &err, "exists");
+    o.saliency_path = wn_test_path(folder, "none.npz"); /* and is told before anything is read */
+    CHECK_FAILS(wn_report(&o, out, &bytes, &err), &err, "exists");
+    o.saliency_path = wn_test_path(folder, "s.npz");
     o.overwrite = true;
     page = page_of(&o, out);
     has(page, "</html>");
@@ -454,7 +350,7 @@ static void wrong_inputs_are_refused_by_name_and_nothing_is_written(void **state
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const char *folder = wn_test_folder(), *out = wn_test_path(folder, "r.html"), *eval = NULL;
-        struct wn_report_options o = {.saliency_path = save(folder, "s.npz", plain_labels), .eval_paths = &eval};
+        struct wn_report_options o = {.saliency_path = save(folder, "s.npz", report_labels), .eval_paths = &eval};
         struct wn_err err;
         uint64_t bytes;
 
@@ -470,26 +366,12 @@ static void wrong_inputs_are_refused_by_name_and_nothing_is_written(void **state
     }
 }
 
-static void an_archive_of_zeros_has_nothing_to_report(void **state)
-{
-    struct wn_report_numbers n;
-    struct wn_saliency s;
-    struct wn_err err;
-
-    (void)state;
-    fill(&s, plain_labels);
-    memset(s.saliency, 0, (size_t)s.layer_count * s.expert_count * sizeof(*s.saliency));
-    CHECK_FAILS(wn_report_measure(&n, &s, NULL, &err), &err, "all saliency in the archive is zero");
-    assert_null(n.layers);
-    wn_saliency_release(&s);
-}
-
 static void without_memory_nothing_is_written(void **state)
 {
     const char *folder = wn_test_folder(), *out = wn_test_path(folder, "r.html");
     const char *eval = put_file(folder, "e.json", "{\"domains\": [{\"domain\": \"en\", \"perplexity\": 3}]}");
-    const struct wn_report_options o = {.saliency_path = save(folder, "s.npz", plain_labels),
-                                        .plan_path = put_file(folder, "p.json", plan_json),
+    const struct wn_report_options o = {.saliency_path = save(folder, "s.npz", report_labels),
+                                        .plan_path = put_file(folder, "p.json", report_plan),
                                         .eval_paths = &eval,
                                         .eval_count = 1};
     struct wn_err err;
@@ -514,19 +396,15 @@ static void without_memory_nothing_is_written(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_a_plan_keeps_and_could_keep_is_measured_by_layer_and_source),
-        cmocka_unit_test(concentration_counts_experts),
-        cmocka_unit_test(curves_run_from_nothing_to_all),
-        cmocka_unit_test(dropped_favourites_are_listed_by_what_they_carry),
-        cmocka_unit_test(halves_agree_by_rank_and_by_what_they_would_keep),
-        cmocka_unit_test(medians_take_the_middle),
         cmocka_unit_test(the_page_is_whole_and_needs_nothing_else),
         cmocka_unit_test(names_from_files_are_text),
+        cmocka_unit_test(rows_of_the_heat_map_are_a_stroke_a_colour),
+        cmocka_unit_test(overlap_is_told_against_chance),
+        cmocka_unit_test(what_does_not_belong_together_is_noted),
         cmocka_unit_test(what_is_not_there_is_said),
         cmocka_unit_test(the_page_of_the_real_size_is_small),
         cmocka_unit_test(an_output_that_exists_is_kept),
         cmocka_unit_test(wrong_inputs_are_refused_by_name_and_nothing_is_written),
-        cmocka_unit_test(an_archive_of_zeros_has_nothing_to_report),
         cmocka_unit_test(without_memory_nothing_is_written),
     };
 

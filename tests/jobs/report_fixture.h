@@ -1,0 +1,19 @@
+/*
+ * The archive whose figures the tests of reports know by hand.
+ */
+#ifndef WN_REPORT_FIXTURE_H
+#define WN_REPORT_FIXTURE_H
+
+#include "jobs/saliency.h"
+
+/*
+ * A dense layer; layer 1 with ten experts, layer 2 with four; two sources. Sums of both sources are
+ *   layer 1:  10 0 20 0 30 0 0 0 0 40    layer 2:  5 5 5 5
+ * "a" has the 40 and 20 of layer 1 and half of layer 2, "b" the rest.
+ */
+void report_archive(struct wn_saliency *s, const char *const *labels);
+extern const char *const report_labels[2];
+/* Keeps 9, 4, 0 and 2, 3: the 20 of layer 1 goes. */
+extern const char report_plan[];
+
+#endif
