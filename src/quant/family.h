@@ -19,6 +19,9 @@ wn_encode_fn wn_encode_q8_0;
 /* kquant.c: 256 elements, small integer scales under one or two f16 */
 wn_decode_fn wn_decode_q2_k, wn_decode_q3_k, wn_decode_q4_k, wn_decode_q5_k, wn_decode_q6_k, wn_decode_iq4_xs;
 
+/* kquant_encode.c */
+wn_encode_fn wn_encode_q2_k;
+
 /* iquant.c: 256 elements, codes are rows of a code book */
 wn_decode_fn wn_decode_iq1_s, wn_decode_iq1_m, wn_decode_iq2_xxs, wn_decode_iq2_xs, wn_decode_iq2_s;
 wn_decode_fn wn_decode_iq3_xxs, wn_decode_iq3_s;

@@ -35,6 +35,8 @@ wn_encode_fn *wn_quant_encoder(enum wn_type t)
         return wn_encode_bf16;
     case WN_Q8_0:
         return wn_encode_q8_0;
+    case WN_Q2_K:
+        return wn_encode_q2_k;
     default:
         return NULL;
     }

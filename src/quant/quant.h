@@ -14,8 +14,11 @@ typedef void wn_encode_fn(const float *src, uint8_t *blocks, size_t n);
 
 /* NULL for types that are no weights (integers) and for those whose scales lie apart: MXFP4_SPLIT, affine. */
 wn_decode_fn *wn_quant_decoder(enum wn_type t);
-/* F32, F16 (round to nearest even), BF16 (nearest even, NaN stays NaN) and Q8_0; NULL for the others. */
+/* F32, F16 (round to nearest even), BF16 (nearest even, NaN stays NaN), Q8_0 and Q2_K; NULL for the others. */
 wn_encode_fn *wn_quant_encoder(enum wn_type t);
+
+/* Q2_K with a weight for how much an error of each column counts, n of them, none negative; NULL: all the same. */
+void wn_encode_q2_k_weighted(const float *src, const float *weights, uint8_t *blocks, size_t n);
 
 /* Row of the HF manner: packed n / 2 bytes, scales n / 32 bytes. */
 void wn_decode_mxfp4_split(const uint8_t *packed, const uint8_t *scales, float *dst, size_t n);
