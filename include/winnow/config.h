@@ -14,6 +14,7 @@ struct wn_layer_config {
     enum wn_attention attention;
     bool moe;
     uint32_t expert_count; /* routed experts of this layer; 0 when dense */
+    uint32_t low_count; /* graded builds: how many of them, the last ones, lie in the bank of fewer bits; 0: one bank */
 };
 
 struct wn_config {

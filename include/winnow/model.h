@@ -14,7 +14,7 @@
 
 struct wn_model;
 
-/* path: a GGUF (the first file names a split set) or an HF folder. The architecture must be one that winnow computes. */
+/* path: a GGUF (the first file names a split set), an HF or an MLX folder. The architecture must be one that winnow computes. */
 WN_API WN_CHECKED struct wn_model *wn_model_open(const char *path, struct wn_err *err);
 WN_API void wn_model_close(struct wn_model *m);
 
@@ -45,7 +45,7 @@ struct wn_type_bytes {
 };
 
 struct wn_inspection {
-    char container[16]; /* "gguf", "safetensors" */
+    char container[16]; /* "gguf", "safetensors", "mlx" (safetensors named and quantised as MLX does) */
     char architecture[64];
     char fingerprint[17];
     bool known;                     /* config, per-token and memory fields below are filled */
@@ -55,7 +55,7 @@ struct wn_inspection {
     uint64_t class_bytes[WN_CLASS_COUNT], class_tensors[WN_CLASS_COUNT];
     uint64_t class_token_bytes[WN_CLASS_COUNT]; /* read to decode one token */
     uint64_t token_bytes;                       /* their sum */
-    uint64_t expert_bytes;                      /* one routed expert of the first MoE layer */
+    uint64_t expert_bytes;                      /* one routed expert of the first MoE layer; graded: their mean */
     uint64_t state_bytes;                       /* recurrent state and conv tails of one sequence */
     uint64_t kv_bytes_per_token;                /* MLA latent cache */
     struct wn_type_bytes *types;                /* owned; by falling bytes */

@@ -61,11 +61,11 @@ const struct wn_tensor *wn_bind_try(struct wn_binder *b, const char *name)
     return t;
 }
 
-const struct wn_tensor *wn_bind_find(struct wn_binder *b, enum wn_role role, unsigned which)
+const struct wn_tensor *wn_bind_find(struct wn_binder *b, enum wn_role role, unsigned which, enum wn_bank bank)
 {
     char full[WN_NAME_BYTES];
     const struct wn_tensor *t;
-    bool named = wn_name_write(b->model->naming, b->model->prefix, role, which, b->layer, 0, full);
+    bool named = wn_name_write(b->model->naming, b->model->prefix, role, which, b->layer, bank, full);
 
     assert(named);
     (void)named;
@@ -127,12 +127,31 @@ bool wn_bind_view(struct wn_binder *b, const struct wn_tensor *t, uint64_t rows,
     return true;
 }
 
+static bool bind_weights(struct wn_binder *b, const struct wn_tensor *t, const uint64_t *shape, uint32_t dims,
+                         struct wn_matrix *m)
+{
+    uint64_t rows = 1;
+
+    if (b->model->naming == WN_NAMING_MLX)
+        return wn_bind_mlx(b, t, shape, dims, m);
+    for (uint32_t i = 0; i + 1 < dims; i++)
+        rows *= shape[i];
+    return wn_bind_shape(b, t, shape, dims) && wn_bind_view(b, t, rows, shape[dims - 1], m);
+}
+
 bool wn_bind_matrix(struct wn_binder *b, enum wn_role role, uint64_t rows, uint64_t cols, struct wn_matrix *m)
 {
-    const struct wn_tensor *t = wn_bind_find(b, role, 0);
-    const uint64_t shape[] = {rows, cols};
+    const struct wn_tensor *t = wn_bind_find(b, role, 0, WN_BANK_ONLY);
 
-    return t && wn_bind_shape(b, t, shape, 2) && wn_bind_view(b, t, rows, cols, m);
+    return t && bind_weights(b, t, (const uint64_t[]){rows, cols}, 2, m);
+}
+
+bool wn_bind_stack(struct wn_binder *b, enum wn_role role, unsigned which, enum wn_bank bank, uint64_t count,
+                   uint64_t rows, uint64_t cols, struct wn_matrix *m)
+{
+    const struct wn_tensor *t = wn_bind_find(b, role, which, bank);
+
+    return t && bind_weights(b, t, (const uint64_t[]){count, rows, cols}, 3, m);
 }
 
 bool wn_bind_widen(struct wn_binder *b, const struct wn_tensor *t, uint64_t n, float *dst)
@@ -148,7 +167,7 @@ bool wn_bind_widen(struct wn_binder *b, const struct wn_tensor *t, uint64_t n, f
 /* rows 1: a vector. The elements follow one another row by row either way. */
 static bool bind_floats(struct wn_binder *b, enum wn_role role, unsigned which, uint64_t rows, uint64_t cols, float **v)
 {
-    const struct wn_tensor *t = wn_bind_find(b, role, which);
+    const struct wn_tensor *t = wn_bind_find(b, role, which, WN_BANK_ONLY);
     const uint64_t shape[] = {rows, cols};
 
     if (!t || !wn_bind_shape(b, t, shape, 2))
@@ -274,6 +293,19 @@ static bool bind_ends(struct wn_binder *b, struct wn_ends *ends)
     return c->attn_res_block == 0 || bind_score(b, WN_ROLE_OUT_RES, &ends->out_res_score);
 }
 
+/* The tensor of that name, or what MLX puts beside it. */
+static const struct wn_tensor *find_with_sides(const struct wn_binder *b, const char *name)
+{
+    static const char *const sides[] = {"scales", "biases"};
+    const struct wn_tensor *t = wn_source_find(b->source, name);
+    char beside[WN_NAME_BYTES];
+
+    for (size_t i = 0; i < 2 && !t && b->model->naming == WN_NAMING_MLX; i++)
+        if (wn_name_beside(name, sides[i], beside))
+            t = wn_source_find(b->source, beside);
+    return t;
+}
+
 /* As in layers: a head beside tied embeddings, or a score without AttnRes, would be passed over silently. */
 static bool check_no_other_ends(const struct wn_binder *b)
 {
@@ -282,11 +314,12 @@ static bool check_no_other_ends(const struct wn_binder *b)
                      : i == WN_ROLE_OUT_RES ? b->config->attn_res_block != 0
                                             : true;
         char name[WN_NAME_BYTES];
+        const struct wn_tensor *t;
 
         for (unsigned k = 0; k < 2 && !wn_role_names((enum wn_role)i)->in_layer && !bound; k++)
             if (wn_name_write(b->model->naming, b->model->prefix, (enum wn_role)i, k, 0, 0, name) &&
-                wn_source_find(b->source, name))
-                return wn_fail(b->err, WN_ERR_FORMAT, "tensor '%s' has no place: the config has %s", name,
+                (t = find_with_sides(b, name)) != NULL)
+                return wn_fail(b->err, WN_ERR_FORMAT, "tensor '%s' has no place: the config has %s", t->name,
                                i == WN_ROLE_HEAD ? "'tie_word_embeddings'" : "no 'attn_res_block_size'");
     }
     return true;

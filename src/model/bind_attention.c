@@ -23,7 +23,7 @@ static float converter_exp(float x)
     return ldexpf(1.0f + fmaf(r * r, p, r), (int)n);
 }
 
-/* HF: A_log per head, then zeros up to any length. */
+/* HF, MLX: A_log per head, then zeros up to any length. */
 static bool decay_from_log(struct wn_binder *b, const struct wn_tensor *t, float *a)
 {
     uint32_t heads = b->config->kda_heads;
@@ -69,7 +69,7 @@ static bool decay_from_negative(struct wn_binder *b, const struct wn_tensor *t, 
 
 static bool bind_decay(struct wn_binder *b, float **a)
 {
-    const struct wn_tensor *t = wn_bind_find(b, WN_ROLE_A, 0);
+    const struct wn_tensor *t = wn_bind_find(b, WN_ROLE_A, 0, WN_BANK_ONLY);
 
     if (!t)
         return false;
@@ -147,7 +147,7 @@ static bool split_kv(struct wn_binder *b, struct wn_mla_weights *w)
 {
     const struct wn_config *c = b->config;
     uint64_t nope = c->qk_nope_dim, v = c->v_head_dim, each = nope + v;
-    const struct wn_tensor *t = wn_bind_find(b, WN_ROLE_KV_B, 0);
+    const struct wn_tensor *t = wn_bind_find(b, WN_ROLE_KV_B, 0, WN_BANK_ONLY);
     const uint64_t shape[] = {c->heads * each, c->kv_lora_rank};
     const struct wn_type_info *type;
     struct wn_matrix kv;
@@ -176,15 +176,13 @@ static bool split_kv(struct wn_binder *b, struct wn_mla_weights *w)
     return true;
 }
 
-/* GGUF: one tensor [heads][rows][cols] of either kind. */
+/* GGUF, MLX: one tensor [heads][rows][cols] of either kind. */
 static bool bind_per_head(struct wn_binder *b, unsigned which, uint64_t rows, uint64_t cols, struct wn_matrix *out)
 {
-    const struct wn_tensor *t = wn_bind_find(b, WN_ROLE_KV_B, which);
     uint32_t heads = b->config->heads;
     struct wn_matrix all;
 
-    if (!t || !wn_bind_shape(b, t, (const uint64_t[]){heads, rows, cols}, 3) ||
-        !wn_bind_view(b, t, heads * rows, cols, &all))
+    if (!wn_bind_stack(b, WN_ROLE_KV_B, which, WN_BANK_ONLY, heads, rows, cols, &all))
         return false;
     for (uint32_t h = 0; h < heads; h++)
         out[h] = wn_matrix_rows(&all, h * rows, rows);

@@ -66,34 +66,51 @@ static bool bind_experts_apart(struct wn_binder *b, uint64_t in, struct wn_moe_w
     return true;
 }
 
-/* GGUF: [experts][rows][cols], one contiguous slab per expert. matrix_at: offset of the matrix in struct wn_expert. */
-static bool bind_slabs(struct wn_binder *b, enum wn_role role, uint64_t rows, uint64_t cols, size_t matrix_at,
-                       struct wn_moe_weights *w)
+/* A run of experts that lie in one bank. */
+struct bank {
+    enum wn_bank bank;
+    uint32_t first, count;
+};
+
+/* [experts][rows][cols], one slab after another. matrix_at: offset of the matrix in struct wn_expert. */
+static bool bind_slabs(struct wn_binder *b, enum wn_role role, const struct bank *bank, uint64_t rows, uint64_t cols,
+                       size_t matrix_at, struct wn_expert *experts)
 {
-    const struct wn_tensor *t = wn_bind_find(b, role, 0);
     struct wn_matrix all;
 
-    if (!t || !wn_bind_shape(b, t, (const uint64_t[]){w->expert_count, rows, cols}, 3) ||
-        !wn_bind_view(b, t, w->expert_count * rows, cols, &all))
+    if (!wn_bind_stack(b, role, 0, bank->bank, bank->count, rows, cols, &all))
         return false;
-    for (uint32_t e = 0; e < w->expert_count; e++)
-        *(struct wn_matrix *)(void *)((char *)&w->experts[e] + matrix_at) = wn_matrix_rows(&all, e * rows, rows);
+    for (uint32_t e = 0; e < bank->count; e++)
+        *(struct wn_matrix *)(void *)((char *)&experts[bank->first + e] + matrix_at) =
+            wn_matrix_rows(&all, e * rows, rows);
     return true;
 }
 
+static bool bind_bank(struct wn_binder *b, const struct bank *bank, uint64_t in, struct wn_expert *experts)
+{
+    uint64_t inner = b->config->moe_intermediate_size;
+
+    return bind_slabs(b, WN_ROLE_EXPERT_GATE, bank, inner, in, offsetof(struct wn_expert, gate), experts) &&
+           bind_slabs(b, WN_ROLE_EXPERT_UP, bank, inner, in, offsetof(struct wn_expert, up), experts) &&
+           bind_slabs(b, WN_ROLE_EXPERT_DOWN, bank, in, inner, offsetof(struct wn_expert, down), experts);
+}
+
+/* The router's rows name the experts of the first bank, then those of the second. */
 static bool bind_experts(struct wn_binder *b, struct wn_moe_weights *w)
 {
     const struct wn_config *c = b->config;
-    uint64_t in = c->latent_size ? c->latent_size : c->hidden_size, inner = c->moe_intermediate_size;
+    uint64_t in = c->latent_size ? c->latent_size : c->hidden_size;
+    uint32_t low = c->layers[b->layer].low_count, high = w->expert_count - low;
 
     w->experts = wn_bind_alloc(b, w->expert_count, sizeof(w->experts[0]));
     if (!w->experts)
         return false;
     if (b->model->naming == WN_NAMING_HF)
         return bind_experts_apart(b, in, w);
-    return bind_slabs(b, WN_ROLE_EXPERT_GATE, inner, in, offsetof(struct wn_expert, gate), w) &&
-           bind_slabs(b, WN_ROLE_EXPERT_UP, inner, in, offsetof(struct wn_expert, up), w) &&
-           bind_slabs(b, WN_ROLE_EXPERT_DOWN, in, inner, offsetof(struct wn_expert, down), w);
+    if (low == 0)
+        return bind_bank(b, &(struct bank){WN_BANK_ONLY, 0, high}, in, w->experts);
+    return bind_bank(b, &(struct bank){WN_BANK_HI, 0, high}, in, w->experts) &&
+           bind_bank(b, &(struct bank){WN_BANK_LO, high, low}, in, w->experts);
 }
 
 static bool bind_latent(struct wn_binder *b, struct wn_moe_weights *w)

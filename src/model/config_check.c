@@ -100,6 +100,9 @@ static bool check_layer(const struct wn_config *c, uint32_t i, struct wn_err *er
     if (!l->moe) {
         if (l->expert_count != 0)
             return wn_fail(err, WN_ERR_FORMAT, "config: layer %u is dense but has %u experts", i, l->expert_count);
+        if (l->low_count != 0)
+            return wn_fail(err, WN_ERR_FORMAT, "config: layer %u is dense but has a bank of %u experts", i,
+                           l->low_count);
         return true;
     }
     if (l->expert_count == 0)
@@ -107,6 +110,10 @@ static bool check_layer(const struct wn_config *c, uint32_t i, struct wn_err *er
     if (l->expert_count > c->expert_count)
         return wn_fail(err, WN_ERR_FORMAT, "config: layer %u has %u experts, more than 'num_experts' %u", i,
                        l->expert_count, c->expert_count);
+    if (l->low_count >= l->expert_count)
+        return wn_fail(err, WN_ERR_FORMAT,
+                       "config: layer %u has %u of its %u experts in the second bank: both banks must have some", i,
+                       l->low_count, l->expert_count);
     if (c->experts_per_token > l->expert_count)
         return wn_fail(err, WN_ERR_FORMAT, "config: 'num_experts_per_token' is %u, but layer %u has %u experts",
                        c->experts_per_token, i, l->expert_count);

@@ -63,6 +63,8 @@ static const struct field {
     {"attention.key_length_mla", NOTHING, true, 0},
     {"attention.key_length", NOTHING, false, 0},
     {"attention.value_length", NOTHING, false, 0},
+    {"expert_counts", NOTHING, false, 0},
+    {"expert_lo_count", NOTHING, false, 0},
     {"expert_group_count", NOTHING, false, 0},
     {"expert_group_used_count", NOTHING, false, 0},
     {"expert_gating_func", NOTHING, false, 0},
@@ -231,7 +233,50 @@ static bool any_layer_has(const struct reader *r, enum wn_role role)
     return false;
 }
 
-/* There is one key for all layers; a build may still keep different numbers, which the router's rows tell. */
+/* An array with a count for each layer, entry i of which goes to `at` bytes into layer i; absent is fine. */
+static bool read_layer_counts(const struct reader *r, const char *key, size_t at)
+{
+    const struct wn_gguf_kv *kv = find(r, key);
+
+    if (!kv)
+        return true;
+    if (kv->type != WN_GGUF_ARRAY || kv->count != r->c->layer_count)
+        return wn_fail(r->err, WN_ERR_FORMAT, "key '%s.%s' has %llu entries, but 'block_count' is %u",
+                       r->c->architecture, key, (unsigned long long)kv->count, r->c->layer_count);
+    for (uint32_t i = 0; i < r->c->layer_count; i++) {
+        int64_t n;
+
+        if (!wn_gguf_array_i64(kv, i, &n) || n < 0 || n > UINT32_MAX)
+            return mistyped(r, key, kv, "list of counts");
+        *(uint32_t *)(void *)((char *)&r->c->layers[i] + at) = (uint32_t)n;
+    }
+    return true;
+}
+
+/*
+ * The router's rows, where there are fewer than the one key for all layers says: other programs' builds that keep
+ * different numbers have no more to tell it.
+ */
+static bool read_router_rows(const struct reader *r, uint32_t i)
+{
+    const struct wn_tensor *router = tensor_of(r, WN_ROLE_ROUTER, i);
+    struct wn_config *c = r->c;
+    uint64_t rows;
+
+    if (!router || router->dims < 1 || router->dims > 2)
+        return true;
+    rows = router->dims == 2 ? router->shape[0] : 1; /* a router of one row may have lost its outer dimension */
+    if (rows > c->expert_count)
+        return wn_fail(r->err, WN_ERR_FORMAT, "'%s' has %llu rows, but '%s.expert_count' is %u", router->name,
+                       (unsigned long long)rows, c->architecture, c->expert_count);
+    if (find(r, "expert_counts") && rows != c->layers[i].expert_count)
+        return wn_fail(r->err, WN_ERR_FORMAT, "'%s' has %llu rows, but '%s.expert_counts' says %u of layer %u",
+                       router->name, (unsigned long long)rows, c->architecture, c->layers[i].expert_count, i);
+    c->layers[i].expert_count = (uint32_t)rows;
+    return true;
+}
+
+/* How many experts each layer has, and how many of them lie in the second bank of a graded build. */
 static bool read_moe_layers(const struct reader *r)
 {
     struct wn_config *c = r->c;
@@ -240,20 +285,15 @@ static bool read_moe_layers(const struct reader *r)
     if (!read_count(r, "leading_dense_block_count", &dense))
         return false;
     for (uint32_t i = 0; i < c->layer_count; i++) {
-        const struct wn_tensor *router = tensor_of(r, WN_ROLE_ROUTER, i);
-
         c->layers[i].moe = c->expert_count > 0 && i >= dense;
         c->layers[i].expert_count = c->layers[i].moe ? c->expert_count : 0;
-        /* a router of one row may have lost its outer dimension */
-        if (c->layers[i].moe && router && router->dims >= 1 && router->dims <= 2) {
-            uint64_t rows = router->dims == 2 ? router->shape[0] : 1;
-
-            if (rows > c->expert_count)
-                return wn_fail(r->err, WN_ERR_FORMAT, "'%s' has %llu rows, but '%s.expert_count' is %u", router->name,
-                               (unsigned long long)rows, c->architecture, c->expert_count);
-            c->layers[i].expert_count = (uint32_t)rows;
-        }
     }
+    if (!read_layer_counts(r, "expert_counts", offsetof(struct wn_layer_config, expert_count)) ||
+        !read_layer_counts(r, "expert_lo_count", offsetof(struct wn_layer_config, low_count)))
+        return false;
+    for (uint32_t i = 0; i < c->layer_count; i++)
+        if (c->layers[i].moe && !read_router_rows(r, i))
+            return false;
     return true;
 }
 

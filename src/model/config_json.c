@@ -66,9 +66,9 @@ static const struct field linear_fields[] = {
 
 /* Read by functions of their own. */
 static const char *const handled[] = {
-    "model_type",          "architectures", "linear_attn_config", "first_k_dense_replace",
-    "moe_layer_freq",      "hidden_act",    "expert_counts",      "quantization_config",
-    "num_key_value_heads", "bos_token_id",  "eos_token_id",       "pad_token_id",
+    "model_type",   "architectures", "linear_attn_config",  "first_k_dense_replace", "moe_layer_freq",
+    "hidden_act",   "expert_counts", "quantization_config", "expert_bank_split",     "num_key_value_heads",
+    "bos_token_id", "eos_token_id",  "pad_token_id",
 };
 
 static bool read_fields(const json_t *o, const struct field *fields, size_t n, struct wn_config *c, struct wn_err *err)
@@ -243,10 +243,32 @@ static bool read_expert_counts(const json_t *counts, struct wn_config *c, struct
     return true;
 }
 
+/* Per layer how many experts lie in the first of two banks; 0: the layer has one. */
+static bool read_bank_split(const json_t *split, struct wn_config *c, struct wn_err *err)
+{
+    if (!json_is_array(split) || json_array_size(split) != c->layer_count)
+        return wn_fail(err, WN_ERR_FORMAT, "config: 'expert_bank_split' has %zu entries, but 'num_hidden_layers' is %u",
+                       json_array_size(split), c->layer_count);
+    for (uint32_t i = 0; i < c->layer_count; i++) {
+        uint32_t all = c->layers[i].expert_count, first;
+
+        if (!wn_json_count("expert_bank_split", json_array_get(split, i), &first, err))
+            return false;
+        if (first != 0 && first >= all)
+            return wn_fail(
+                err, WN_ERR_FORMAT,
+                "config: 'expert_bank_split' of layer %u is %u, but the layer has %u experts: both banks must "
+                "have some",
+                i, first, all);
+        c->layers[i].low_count = first ? all - first : 0;
+    }
+    return true;
+}
+
 static bool read_moe_layers(const json_t *text, struct wn_config *c, struct wn_err *err)
 {
     const json_t *dense = wn_json_get(text, "first_k_dense_replace"), *every = wn_json_get(text, "moe_layer_freq");
-    const json_t *counts = wn_json_get(text, "expert_counts");
+    const json_t *counts = wn_json_get(text, "expert_counts"), *split = wn_json_get(text, "expert_bank_split");
     uint32_t first = 0, step = 1;
 
     if (dense && !wn_json_count("first_k_dense_replace", dense, &first, err))
@@ -259,7 +281,7 @@ static bool read_moe_layers(const json_t *text, struct wn_config *c, struct wn_e
         c->layers[i].moe = c->expert_count > 0 && i >= first && i % step == 0;
         c->layers[i].expert_count = c->layers[i].moe ? c->expert_count : 0;
     }
-    return !counts || read_expert_counts(counts, c, err);
+    return (!counts || read_expert_counts(counts, c, err)) && (!split || read_bank_split(split, c, err));
 }
 
 static bool check_kv_heads(const json_t *text, const struct wn_config *c, struct wn_err *err)
@@ -299,11 +321,27 @@ static bool check_wrapper(const json_t *root, const json_t *text, struct wn_err 
     return true;
 }
 
+/*
+ * MLX's "quantization" is looked into where the tensors are known (mlx.c). Its tools may repeat it as
+ * "quantization_config", which otherwise is HF's.
+ */
+static bool check_quantization(const json_t *root, const json_t *o, struct wn_err *err)
+{
+    const json_t *mlx = wn_json_get(root, "quantization"), *hf = wn_json_get(o, "quantization_config");
+
+    if (!mlx)
+        return wn_json_check_quantization(o, err);
+    if (hf && !json_equal(mlx, hf))
+        return wn_fail(err, WN_ERR_FORMAT,
+                       "config: 'quantization' and 'quantization_config' are both there and say different things");
+    return true;
+}
+
 static bool read_text(const json_t *root, const json_t *text, struct wn_config *c, struct wn_err *err)
 {
     if (!check_text_keys(text, err) || !wn_json_check_demands(text, err) ||
         !read_fields(text, text_fields, N_TEXT, c, err) || !read_activation(text, c, err) ||
-        !check_kv_heads(text, c, err) || !wn_json_check_quantization(text, err) || !read_linear(text, c, err) ||
+        !check_kv_heads(text, c, err) || !check_quantization(root, text, err) || !read_linear(text, c, err) ||
         !read_moe_layers(text, c, err))
         return false;
     (void)snprintf(c->architecture, sizeof(c->architecture), c->attn_res_block ? "kimi-k3" : "kimi-linear");
@@ -320,14 +358,12 @@ static bool read_root(const json_t *root, struct wn_config *c, struct wn_err *er
         return wn_fail(err, WN_ERR_FORMAT, "config: not a JSON object");
     if (!wn_json_check_family(root, "", true, err))
         return false;
-    if (wn_json_get(root, "quantization"))
-        return wn_fail(err, WN_ERR_FORMAT, "config: 'quantization' says that this is an MLX folder, which is not read");
     if (!text)
         return read_text(root, root, c, err);
     if (!json_is_object(text))
         return wn_json_wrong("text_config", text, "an object", err);
     return wn_json_check_family(text, "text_config: ", false, err) && check_wrapper(root, text, err) &&
-           wn_json_check_quantization(root, err) && read_text(root, text, c, err);
+           check_quantization(root, root, err) && read_text(root, text, c, err);
 }
 
 bool wn_config_parse_json(const char *json, size_t n, struct wn_config *c, struct wn_err *err)

@@ -31,8 +31,7 @@ static void json_architecture(const struct wn_source *s, char out[64])
 {
     struct wn_err ignored;
     size_t n;
-    char *path = wn_path_join(wn_source_folder(s), "config.json", &ignored);
-    char *text = path ? wn_file_slurp(path, 16u << 20, &n, &ignored) : NULL;
+    char *text = wn_config_text(s, &n, &ignored);
     json_t *root = text ? json_loadb(text, n, 0, NULL) : NULL;
     const char *type = json_string_value(json_object_get(root, "model_type"));
 
@@ -40,7 +39,6 @@ static void json_architecture(const struct wn_source *s, char out[64])
         copy_name(out, 64, type, strlen(type));
     json_decref(root);
     free(text);
-    free(path);
 }
 
 static void read_architecture(const struct wn_source *s, char out[64])
@@ -104,9 +102,32 @@ static bool is_embedding(const char *name)
             (wn_name_beside(weight, "biases", beside) && strcmp(name, beside) == 0));
 }
 
-static void add_tensors(const struct wn_source *s, struct wn_inspection *in, struct tally *tally)
+/* MLX: codes, scales and biases of a matrix together are of its type, whose MXFP4 is called by its usual name. */
+static enum wn_type type_of(const struct wn_source *s, const struct wn_mlx *mlx, const struct wn_tensor *t)
+{
+    static const char *const tails[] = {".weight", ".scales", ".biases"};
+    char weight[WN_NAME_BYTES], scales[WN_NAME_BYTES];
+    struct wn_mlx_form f;
+    struct wn_err ignored;
+    size_t n = strlen(t->name);
+    bool ends = false;
+
+    for (size_t i = 0; i < 3; i++)
+        ends = ends || wn_ends_with(t->name, tails[i]);
+    if (!mlx || !ends || n >= sizeof(weight))
+        return t->type;
+    (void)snprintf(weight, sizeof(weight), "%.*s.weight", (int)(n - strlen(".weight")), t->name);
+    if (!wn_name_beside(weight, "scales", scales) || !wn_source_find(s, scales) ||
+        !wn_mlx_form_of(mlx, weight, true, &f, &ignored))
+        return t->type;
+    return f.mode == WN_MLX_MXFP4 ? WN_MXFP4 : wn_mlx_type(&f);
+}
+
+static void add_tensors(const struct wn_source *s, const struct wn_mlx *mlx, struct wn_inspection *in,
+                        struct tally *tally)
 {
     enum wn_container container = wn_source_container(s);
+    enum wn_type type;
     struct wn_part part;
 
     in->tensors = wn_source_tensor_count(s);
@@ -117,8 +138,9 @@ static void add_tensors(const struct wn_source *s, struct wn_inspection *in, str
         in->tensor_bytes += t->bytes;
         in->class_bytes[part.class] += t->bytes;
         in->class_tensors[part.class]++;
-        tally->by_type[t->type].bytes += t->bytes;
-        tally->by_type[t->type].tensors++;
+        type = type_of(s, mlx, t);
+        tally->by_type[type].bytes += t->bytes;
+        tally->by_type[type].tensors++;
         if (part.class == WN_CLASS_ROUTED && tally->routed && part.layer >= 0 &&
             (uint32_t)part.layer < in->config->layer_count)
             tally->routed[part.layer] += t->bytes;
@@ -138,7 +160,9 @@ static void add_token_bytes(const struct tally *tally, struct wn_inspection *in)
 
         if (experts == 0)
             continue;
-        routed += tally->routed[i] / experts * c->experts_per_token;
+        /* a graded layer's experts weigh more or less: which are chosen is not known, so their mean counts */
+        routed += tally->routed[i] / experts * c->experts_per_token +
+                  tally->routed[i] % experts * c->experts_per_token / experts;
         if (in->expert_bytes == 0)
             in->expert_bytes = tally->routed[i] / experts;
     }
@@ -188,11 +212,14 @@ static bool list_types(const struct tally *tally, struct wn_inspection *in, stru
 
 static bool inspect_source(const struct wn_source *s, struct wn_inspection *in, struct wn_err *err)
 {
+    static const char *const containers[] = {"gguf", "safetensors", "mlx"};
+    enum wn_naming naming = wn_naming_of_source(s);
     struct tally tally = {0};
+    struct wn_err ignored;
+    struct wn_mlx *mlx;
     bool ok;
 
-    (void)snprintf(in->container, sizeof(in->container),
-                   wn_source_container(s) == WN_CONTAINER_GGUF ? "gguf" : "safetensors");
+    (void)snprintf(in->container, sizeof(in->container), "%s", containers[naming]);
     wn_source_fingerprint(s, in->fingerprint);
     if (!read_config(s, in, err))
         return false;
@@ -202,7 +229,9 @@ static bool inspect_source(const struct wn_source *s, struct wn_inspection *in, 
             return false;
     }
     add_files(s, in);
-    add_tensors(s, in, &tally);
+    mlx = in->known && naming == WN_NAMING_MLX ? wn_mlx_read(s, &ignored) : NULL;
+    add_tensors(s, mlx, in, &tally);
+    wn_mlx_free(mlx);
     if (in->known) {
         add_token_bytes(&tally, in);
         add_memory(in);

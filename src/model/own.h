@@ -3,7 +3,7 @@
 #define WN_MODEL_OWN_H
 
 #include "formats/source.h"
-#include "model/naming.h"
+#include "model/mlx.h"
 #include <pthread.h>
 #include <winnow/model.h>
 
@@ -25,6 +25,7 @@ struct wn_model {
     struct wn_config config;
     enum wn_container container;
     enum wn_naming naming;
+    struct wn_mlx *mlx; /* owned; NULL unless MLX named the tensors */
     const char *prefix; /* what HF names start with; static */
     /* Tensors of layer i: in_layer[layer_at[i] .. layer_at[i + 1] - 1], numbers in the source; both owned. */
     size_t *layer_at, *in_layer;
@@ -33,6 +34,9 @@ struct wn_model {
 
 /* The config of an open source, from its own keys or the folder's config.json. On failure c owns nothing. */
 WN_CHECKED bool wn_config_of_source(const struct wn_source *s, struct wn_config *c, struct wn_err *err);
+
+/* The text of the config.json beside a safetensors source, *n bytes; free it. */
+WN_CHECKED char *wn_config_text(const struct wn_source *s, size_t *n, struct wn_err *err);
 
 /* vocab.c: tokens of GGUF metadata, or tiktoken.model of the folder. */
 WN_CHECKED struct wn_vocab *wn_vocab_of_source(const struct wn_source *s, struct wn_err *err);

@@ -8,9 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct loaded golden_load(const char *name)
+struct loaded golden_open(const char *path)
 {
-    const char *path = wn_test_need_data(name);
     struct loaded l = {0};
     struct wn_err err;
 
@@ -20,6 +19,23 @@ struct loaded golden_load(const char *name)
     CHECK_OK(l.weights, &err);
     l.config = wn_model_config(l.model);
     return l;
+}
+
+struct loaded golden_load(const char *name)
+{
+    return golden_open(wn_test_need_data(name));
+}
+
+void golden_refused(const char *path, const char *part)
+{
+    struct wn_err err = {0};
+    struct wn_model *m = wn_model_open(path, &err);
+    struct wn_weights *w = m ? wn_weights_load(m, &err) : NULL;
+    bool ok = w != NULL;
+
+    wn_weights_free(w);
+    wn_model_close(m);
+    CHECK_FAILS(ok, &err, part);
 }
 
 void golden_unload(struct loaded *l)

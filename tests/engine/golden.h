@@ -16,7 +16,11 @@ struct loaded {
 
 /* By the name of test data; skips when it is not here. */
 struct loaded golden_load(const char *name);
+/* By its path. */
+struct loaded golden_open(const char *path);
 void golden_unload(struct loaded *l);
+/* Opening or binding must fail with a sentence that has `part` in it. */
+void golden_refused(const char *path, const char *part);
 
 /* A safetensors file of reference numbers; skips when it is not here. */
 struct wn_source *golden_ref(const char *name);

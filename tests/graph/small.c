@@ -50,8 +50,8 @@ void small_init(struct small *s, unsigned threads)
 
     memset(s, 0, sizeof *s);
     s->config = SMALL;
-    s->layers[0] = (struct wn_layer_config){WN_ATTENTION_KDA, true, SMALL.expert_count};
-    s->layers[1] = (struct wn_layer_config){WN_ATTENTION_MLA, true, SMALL.expert_count};
+    s->layers[0] = (struct wn_layer_config){WN_ATTENTION_KDA, true, SMALL.expert_count, 0};
+    s->layers[1] = (struct wn_layer_config){WN_ATTENTION_MLA, true, SMALL.expert_count, 0};
     s->config.layers = s->layers;
     s->rng.state = 7;
     wn_kernels_init(&s->kernels, 0);

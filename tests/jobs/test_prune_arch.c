@@ -64,28 +64,23 @@ static const struct decl common[] = {
 };
 #define COMMON (sizeof(common) / sizeof(common[0]))
 
-/* Writes the common tensors and one more (NULL: none), each byte telling tensor and place. */
-static void write_model(const char *path, const struct meta *m, const struct decl *extra)
+/* Each byte tells tensor and place. */
+static void write_tensors(const char *path, const struct meta *m, const struct decl *decls, size_t n)
 {
     struct wn_sink_options o = {.kv = m->kv, .kv_count = m->n};
     struct wn_err err;
     struct wn_sink *s = wn_sink_new(WN_CONTAINER_GGUF, path, &o, &err);
-    size_t n = COMMON + (extra ? 1 : 0);
 
     CHECK_OK(s, &err);
-    for (size_t i = 0; i < n; i++) {
-        const struct decl *d = i < COMMON ? &common[i] : extra;
-
+    for (const struct decl *d = decls; d < decls + n; d++)
         CHECK_OK(wn_sink_declare(s, d->name, d->type, d->dims, d->shape, 0, &err), &err);
-    }
     CHECK_OK(wn_sink_begin(s, &err), &err);
     for (size_t i = 0; i < n; i++) {
-        const struct decl *d = i < COMMON ? &common[i] : extra;
         uint64_t elements = 1, bytes;
 
-        for (uint32_t k = 0; k < d->dims; k++)
-            elements *= d->shape[k];
-        assert_true(wn_type_bytes(d->type, elements, &bytes));
+        for (uint32_t k = 0; k < decls[i].dims; k++)
+            elements *= decls[i].shape[k];
+        assert_true(wn_type_bytes(decls[i].type, elements, &bytes));
         for (uint64_t b = 0; b < bytes; b++) {
             uint8_t byte = (uint8_t)(i * 31 + b * 7 + b / 251);
 
@@ -94,6 +89,17 @@ static void write_model(const char *path, const struct meta *m, const struct dec
     }
     CHECK_OK(wn_sink_commit(s, &err), &err);
     wn_sink_free(s);
+}
+
+/* The common tensors and one more (NULL: none). */
+static void write_model(const char *path, const struct meta *m, const struct decl *extra)
+{
+    struct decl all[COMMON + 1];
+
+    memcpy(all, common, sizeof(common));
+    if (extra)
+        all[COMMON] = *extra;
+    write_tensors(path, m, all, COMMON + (extra ? 1 : 0));
 }
 
 static void plan_of(struct wn_plan *p, const char *keep)
@@ -250,7 +256,38 @@ static void stacks_that_disagree_are_refused_by_name(void **state)
     start_meta(&m, WN_GGUF_U32, 4);
     write_model(source, &m, &odd);
     CHECK_FAILS(wn_prune(&o, NULL, &r, &err), &err,
-                "'blk.1.ffn_gate_up_exps.weight' has 5 experts, but 'blk.1.exp_probs_b.bias' has 6");
+                "'blk.1.ffn_gate_up_exps.weight' has 5 experts, but 'blk.1.ffn_down_exps.weight' has 6");
+}
+
+static void a_graded_build_is_copied_and_not_cut(void **state)
+{
+    struct decl graded[] = {{"blk.1.ffn_gate_inp.weight", WN_F32, 2, {EXPERTS, 32}},
+                            {"blk.1.ffn_down_exps.weight", WN_Q4_K, 3, {4, 2, 256}},
+                            {"blk.1.ffn_down_exps_lo.weight", WN_Q2_K, 3, {2, 2, 256}}};
+    const char *folder = wn_test_folder();
+    const char *source = wn_test_path(folder, "a.gguf");
+    struct wn_prune_options o = {.source = source, .out = wn_test_path(folder, "b.gguf")};
+    struct wn_prune_result r;
+    struct wn_verify_result v;
+    struct wn_plan plan;
+    struct wn_err err;
+    struct meta m;
+
+    (void)state;
+    start_meta(&m, WN_GGUF_U32, 4);
+    write_tensors(source, &m, graded, 3);
+    plan_of(&plan, "[0,3]");
+    o.plan = &plan;
+    CHECK_FAILS(wn_prune(&o, NULL, &r, &err), &err, "graded build ('blk.1.ffn_down_exps_lo.weight'");
+    o.plan = NULL;
+    CHECK_OK(wn_prune(&o, NULL, &r, &err), &err);
+    wn_test_same_file(source, o.out);
+    CHECK_OK(wn_verify(o.out, source, NULL, NULL, &v, &err), &err);
+    graded[2].shape[0] = 3;
+    write_tensors(wn_test_path(folder, "c.gguf"), &m, graded, 3);
+    o.source = wn_test_path(folder, "c.gguf");
+    CHECK_FAILS(wn_prune(&o, NULL, &r, &err), &err, "4 experts in one bank and 3 in the other");
+    wn_plan_release(&plan);
 }
 
 int main(void)
@@ -262,6 +299,7 @@ int main(void)
         cmocka_unit_test(groups_of_experts_are_not_cut),
         cmocka_unit_test(a_count_that_contradicts_the_tensors_is_refused),
         cmocka_unit_test(stacks_that_disagree_are_refused_by_name),
+        cmocka_unit_test(a_graded_build_is_copied_and_not_cut),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -164,7 +164,7 @@ static void values_that_are_not_computed_are_refused(void **state)
     refused("text_config.quantization_config.format", "\"nvfp4-pack-quantized\"", "quantization_config.format");
     refused("text_config.quantization_config.config_groups.group_0.weights.group_size", "16", "group_size' is 16");
     refused("text_config.quantization_config.config_groups.group_0.weights.num_bits", "8", "num_bits' is 8");
-    refused("quantization", "{\"bits\":4}", "MLX");
+    refused("quantization", "{\"bits\":4,\"group_size\":32}", "say different things"); /* quantization_config is HF's */
     refused("quantization_config", "{\"quant_method\":\"fp8\"}", "'quantization_config.quant_method' is \"fp8\"");
 }
 
@@ -185,7 +185,6 @@ static void unknown_keys_are_refused_by_name(void **state)
 {
     (void)state;
     refused("text_config.sliding_window", "4096", "'sliding_window'");
-    refused("text_config.expert_bank_split", "[]", "'expert_bank_split'");
     refused("text_config.linear_attn_config.gate_type", "\"x\"", "'linear_attn_config.gate_type'");
 }
 
@@ -256,6 +255,26 @@ static void expert_counts_may_differ_by_layer(void **state)
             "layer 1 is a mixture of experts but has none");
 }
 
+static void both_banks_of_a_graded_layer_have_experts(void **state)
+{
+    struct wn_config c;
+
+    (void)state;
+    accepted("text_config.expert_bank_split", "[0,4,15,1,0,0,0,0,0,0,0,0,0]", &c);
+    assert_int_equal(c.layers[1].low_count, 12);
+    assert_int_equal(c.layers[2].low_count, 1);
+    assert_int_equal(c.layers[3].low_count, 15);
+    assert_int_equal(c.layers[4].low_count, 0);
+    wn_config_release(&c);
+    refused("text_config.expert_bank_split", "[0,4]",
+            "'expert_bank_split' has 2 entries, but 'num_hidden_layers' is 13");
+    refused("text_config.expert_bank_split", "[0,16,0,0,0,0,0,0,0,0,0,0,0]",
+            "'expert_bank_split' of layer 1 is 16, but the layer has 16 experts");
+    refused("text_config.expert_bank_split", "[2,4,0,0,0,0,0,0,0,0,0,0,0]",
+            "'expert_bank_split' of layer 0 is 2, but the layer has 0 experts");
+    refused("text_config.expert_bank_split", "[0,-1,0,0,0,0,0,0,0,0,0,0,0]", "'expert_bank_split' is -1");
+}
+
 static void what_is_no_json_is_refused_with_its_place(void **state)
 {
     struct wn_config c;
@@ -283,6 +302,7 @@ int main(void)
         cmocka_unit_test(every_layer_stands_in_exactly_one_list),
         cmocka_unit_test(contradictions_are_refused_with_numbers),
         cmocka_unit_test(expert_counts_may_differ_by_layer),
+        cmocka_unit_test(both_banks_of_a_graded_layer_have_experts),
         cmocka_unit_test(what_is_no_json_is_refused_with_its_place),
     };
 

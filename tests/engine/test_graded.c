@@ -1,0 +1,260 @@
+/*
+ * Graded builds: the first experts of a layer keep their bytes, the others have two bits. The reference's logits were
+ * computed with exactly the values of golden/text's low bank; MLX's two banks and GGUF's tail must give them, and each
+ * other's bits.
+ */
+#include "mlx_folder.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REF    "golden/text/tiny-b/ref/"
+#define GGUF   "golden/text/tiny-b/gguf/tiny-b-BF16-MXFP4.gguf"
+#define LAYERS 3
+
+struct graded {
+    struct graded_layer layers[64];
+    struct wn_source *low;
+};
+
+static struct graded graded(void)
+{
+    struct graded g = {.low = golden_ref(REF "graded_2bit.safetensors")};
+
+    graded_plan(REF "graded_plan.json", g.layers);
+    return g;
+}
+
+static struct made mlx_made(struct graded *g)
+{
+    struct loaded hf = golden_load("golden/text/tiny-b/hf");
+    struct made m = made_mlx(&hf, (struct rest){0}, g->layers, g->low);
+
+    golden_unload(&hf);
+    return m;
+}
+
+/* ---- GGUF keys of a tail ---- */
+
+struct keys {
+    struct wn_gguf_kv *kv; /* owned; room for two more */
+    size_t n;
+    struct wn_source *source; /* whose bytes they borrow */
+};
+
+static struct wn_gguf_kv count_array(const char *key, const uint32_t *counts, uint64_t n)
+{
+    return (struct wn_gguf_kv){.key = wn_bytes_of(key),
+                               .type = WN_GGUF_ARRAY,
+                               .element = WN_GGUF_U32,
+                               .count = n,
+                               .value = {(const char *)counts, n * sizeof *counts}};
+}
+
+/* The source's keys with another expert_count, and the arrays: NULL leaves one out. All are borrowed. */
+static struct keys tail_keys(const uint32_t *count, const uint32_t *low, const uint32_t *all)
+{
+    struct wn_err err;
+    struct keys k = {.source = wn_source_open(wn_test_need_data(GGUF), &err)};
+    const struct wn_gguf_meta *meta;
+
+    CHECK_OK(k.source, &err);
+    meta = wn_source_gguf(k.source);
+    k.kv = calloc(meta->n + 2, sizeof *k.kv);
+    memcpy(k.kv, meta->kv, meta->n * sizeof *k.kv);
+    k.n = meta->n;
+    for (size_t i = 0; i < k.n; i++)
+        if (wn_bytes_is(k.kv[i].key, "kimi-k3.expert_count"))
+            k.kv[i].value = (struct wn_bytes){(const char *)count, sizeof *count};
+    if (low)
+        k.kv[k.n++] = count_array("kimi-k3.expert_lo_count", low, LAYERS);
+    if (all)
+        k.kv[k.n++] = count_array("kimi-k3.expert_counts", all, LAYERS);
+    return k;
+}
+
+static const char *tail_file(struct made *m, const struct keys *k)
+{
+    const char *path = made_gguf(m, k->kv, k->n);
+
+    free(k->kv);
+    wn_source_close(k->source);
+    return path;
+}
+
+static struct made tail_made(const struct graded *g)
+{
+    struct wn_err err;
+    struct wn_source *gguf = wn_source_open(wn_test_need_data(GGUF), &err);
+    struct wn_config c = {.layer_count = LAYERS};
+    struct made m;
+
+    CHECK_OK(gguf, &err);
+    m = made_tail(gguf, &c, g->layers, g->low);
+    wn_source_close(gguf);
+    return m;
+}
+
+static const uint32_t six = 6, four_low[LAYERS] = {0, 4, 4};
+
+static void both_forms_give_the_reference_and_each_others_bits(void **state)
+{
+    struct graded g = graded();
+    struct made m = mlx_made(&g), t = tail_made(&g);
+    struct keys k = tail_keys(&six, four_low, NULL);
+    struct loaded mlx = golden_open(made_folder(&m)), tail = golden_open(tail_file(&t, &k));
+    struct wn_source *ref = golden_ref(REF "graded_logits.safetensors");
+    static const char *const prompts[] = {"p17", "p65", "p130"};
+
+    (void)state;
+    assert_int_equal(mlx.config->layers[1].low_count, 4);
+    assert_int_equal(tail.config->layers[1].low_count, 4);
+    assert_int_equal(mlx.weights->layers[2].mixture.experts[1].up.type, WN_MXFP4_SPLIT);
+    assert_int_equal(mlx.weights->layers[2].mixture.experts[2].up.type, WN_AFFINE2);
+    for (size_t i = 0; i < sizeof prompts / sizeof prompts[0]; i++) {
+        size_t n, all;
+        char name[32];
+        const uint32_t *ids;
+        const float *wanted;
+        float *a, *b;
+
+        (void)snprintf(name, sizeof name, "%s.prompt", prompts[i]);
+        ids = golden_ids(ref, name, &n);
+        wanted = golden_f32(ref, prompts[i], &all);
+        a = golden_logits(mlx.weights, (struct how){.threads = 2}, ids, n);
+        b = golden_logits(tail.weights, (struct how){.chunk = 7}, ids, n);
+        golden_close(prompts[i], a, wanted, all, 3e-4, 2e-5);
+        assert_memory_equal(a, b, all * sizeof *a);
+        free(a);
+        free(b);
+    }
+    wn_source_close(ref);
+    golden_unload(&mlx);
+    golden_unload(&tail);
+    wn_source_close(g.low);
+}
+
+static void inspect_reads_the_mean_of_a_layers_experts_per_token(void **state)
+{
+    const uint64_t high = 3 * (256 * 256 / 32 * 17), low = 3 * (256 * 256 / 4 + 256 * 4 * 4);
+    struct graded g = graded();
+    struct made m = mlx_made(&g);
+    struct wn_inspection in;
+    struct wn_err err;
+
+    (void)state;
+    CHECK_OK(wn_inspect(made_folder(&m), &in, &err), &err);
+    assert_true(in.known);
+    assert_true(in.class_bytes[WN_CLASS_ROUTED] == 2 * (2 * high + 4 * low));
+    assert_true(in.class_token_bytes[WN_CLASS_ROUTED] == 2 * ((2 * high + 4 * low) * 4 / 6));
+    assert_true(in.expert_bytes == (2 * high + 4 * low) / 6);
+    wn_inspection_release(&in);
+    wn_source_close(g.low);
+}
+
+/* Layer 1 in one bank of all its experts, layer 2 graded: counts differ, and so does what a layer is made of. */
+static void layers_may_be_graded_or_not_and_differ_in_count(void **state)
+{
+    static const uint32_t ten = 10, low[LAYERS] = {0, 0, 4}, all[LAYERS] = {0, 10, 6},
+                          ids[] = {5, 77, 301, 12, 440, 9, 210};
+    struct graded g = graded();
+    struct made m, t;
+    struct keys k = tail_keys(&ten, low, all);
+    struct loaded mlx, tail;
+    float *a, *b;
+
+    (void)state;
+    g.layers[1] = (struct graded_layer){.high = 10, .old = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}};
+    m = mlx_made(&g);
+    t = tail_made(&g);
+    mlx = golden_open(made_folder(&m));
+    tail = golden_open(tail_file(&t, &k));
+    assert_int_equal(mlx.config->expert_count, 10);
+    assert_int_equal(mlx.config->layers[1].expert_count, 10);
+    assert_int_equal(mlx.config->layers[2].expert_count, 6);
+    assert_memory_equal(mlx.config->layers, tail.config->layers, LAYERS * sizeof *mlx.config->layers);
+    a = golden_logits(mlx.weights, (struct how){.threads = 2}, ids, 7);
+    b = golden_logits(tail.weights, (struct how){0}, ids, 7);
+    assert_memory_equal(a, b, 7 * 512 * sizeof *a);
+    free(a);
+    free(b);
+    golden_unload(&mlx);
+    golden_unload(&tail);
+    wn_source_close(g.low);
+}
+
+/* ---- what is refused ---- */
+
+#define MOE "model.layers.2.block_sparse_moe."
+
+static void banks_must_be_what_the_split_says(void **state)
+{
+    struct graded g = graded();
+    struct made m = mlx_made(&g);
+    json_t *text = json_object_get(m.config, "text_config");
+
+    (void)state;
+    json_object_set_new(text, "expert_bank_split", json_pack("[i i i]", 0, 2, 3));
+    golden_refused(made_folder(&m),
+                   "'" MOE "switch_mlp.bank_hi.gate_proj.weight' is [2, 256, 32], wanted [3, 256, 32]");
+    m = mlx_made(&g);
+    json_object_del(json_object_get(m.config, "text_config"), "expert_bank_split");
+    golden_refused(made_folder(&m), "'model.layers.1.block_sparse_moe.switch_mlp.gate_proj.weight' is missing");
+    m = mlx_made(&g);
+    made_drop(&m, MOE "switch_mlp.bank_lo.up_proj.weight");
+    made_drop(&m, MOE "switch_mlp.bank_lo.up_proj.scales");
+    made_drop(&m, MOE "switch_mlp.bank_lo.up_proj.biases");
+    made_quantise(&m, MOE "switch_mlp.bank_lo.up_proj", NULL);
+    golden_refused(made_folder(&m), "'" MOE "switch_mlp.bank_lo.up_proj.weight' is missing");
+    m = mlx_made(&g);
+    made_quantise(&m, MOE "switch_mlp.bank_lo.up_proj", NULL); /* the defaults, mxfp4 */
+    golden_refused(made_folder(&m), "config.json says mxfp4, 4 bits in groups of 32: tensor '" MOE
+                                    "switch_mlp.bank_lo.up_proj.weight' is [4, 256, 16], wanted [4, 256, 32]");
+    m = mlx_made(&g);
+    json_object_set_new(json_object_get(m.config, "text_config"), "expert_counts", json_pack("[i i i]", 0, 6, 5));
+    golden_refused(made_folder(&m), "'" MOE "gate.weight' is [6, 256], wanted [5, 256]");
+    wn_source_close(g.low);
+}
+
+static void tail_refused(const struct graded *g, const uint32_t *low, const uint32_t *all, const char *drop,
+                         const char *part)
+{
+    struct made m = tail_made(g);
+    struct keys k = tail_keys(&six, low, all);
+
+    if (drop)
+        made_drop(&m, drop);
+    golden_refused(tail_file(&m, &k), part);
+}
+
+static void a_tail_must_be_what_its_key_says(void **state)
+{
+    static const uint32_t five[LAYERS] = {0, 4, 5}, whole[LAYERS] = {0, 4, 6}, dense[LAYERS] = {1, 4, 4},
+                          counts[LAYERS] = {0, 6, 5}, wide[LAYERS] = {0, 6, 7};
+    struct graded g = graded();
+
+    (void)state;
+    tail_refused(&g, NULL, NULL, NULL, "'blk.1.ffn_gate_exps.weight' is [2, 256, 256], wanted [6, 256, 256]");
+    tail_refused(&g, five, NULL, NULL, "'blk.2.ffn_gate_exps.weight' is [2, 256, 256], wanted [1, 256, 256]");
+    tail_refused(&g, whole, NULL, NULL, "layer 2 has 6 of its 6 experts in the second bank");
+    tail_refused(&g, dense, NULL, NULL, "layer 0 is dense but has a bank of 1 experts");
+    tail_refused(&g, four_low, counts, NULL,
+                 "'blk.2.ffn_gate_inp.weight' has 6 rows, but 'kimi-k3.expert_counts' says 5 of layer 2");
+    tail_refused(&g, four_low, wide, NULL, "'kimi-k3.expert_counts' says 7 of layer 2");
+    tail_refused(&g, four_low, NULL, "blk.2.ffn_down_exps_lo.weight", "'blk.2.ffn_down_exps_lo.weight' is missing");
+    wn_source_close(g.low);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(both_forms_give_the_reference_and_each_others_bits),
+        cmocka_unit_test(inspect_reads_the_mean_of_a_layers_experts_per_token),
+        cmocka_unit_test(layers_may_be_graded_or_not_and_differ_in_count),
+        cmocka_unit_test(banks_must_be_what_the_split_says),
+        cmocka_unit_test(a_tail_must_be_what_its_key_says),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
