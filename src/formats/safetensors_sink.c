@@ -134,33 +134,25 @@ static bool settle(struct wn_sink *s, struct wn_err *err)
     return wn_path_make_folder(s->out, err);
 }
 
-static bool remove_file(const struct wn_sink *s, const char *name, struct wn_err *err)
+static bool is_stale(const struct wn_sink *s, const char *name)
 {
-    char *file = wn_path_join(s->out, name, err);
-    bool ok = file && (wn_path_remove(file) || wn_fail(err, WN_ERR_IO, "'%s' cannot be removed", file));
-
-    free(file);
-    return ok;
+    return strcmp(name, WN_SAFETENSORS_INDEX) == 0 ? !s->index_path : is_usual_name(name) && !is_ours(s, name);
 }
 
-bool wn_safetensors_remove_index(const struct wn_sink *s, struct wn_err *err)
+bool wn_safetensors_stale(const struct wn_sink *s, char ***names, size_t *n, struct wn_err *err)
 {
-    return remove_file(s, WN_SAFETENSORS_INDEX, err);
-}
+    size_t all, kept = 0;
 
-bool wn_safetensors_remove_stale(const struct wn_sink *s, struct wn_err *err)
-{
-    char **names;
-    size_t n;
-    bool ok = true;
-
-    if (!wn_path_list(s->out, &names, &n, err))
+    if (!wn_path_list(s->out, names, &all, err))
         return false;
-    for (size_t i = 0; ok && i < n; i++)
-        if (is_usual_name(names[i]) && !is_ours(s, names[i]))
-            ok = remove_file(s, names[i], err);
-    wn_names_free(names, n);
-    return ok;
+    for (size_t i = 0; i < all; i++) {
+        if (is_stale(s, (*names)[i]))
+            (*names)[kept++] = (*names)[i];
+        else
+            free((*names)[i]);
+    }
+    *n = kept;
+    return true;
 }
 
 static char *path(const struct wn_sink *s, uint32_t file, struct wn_err *err)

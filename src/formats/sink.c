@@ -11,12 +11,15 @@
 #include "formats/sink_parts.h"
 #include "base/alloc.h"
 #include "base/checked.h"
+#include "sys/place.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define JOURNAL "placing.part"
 
 struct wn_sink *wn_sink_new(enum wn_container container, const char *out, const struct wn_sink_options *o,
                             struct wn_err *err)
@@ -239,6 +242,9 @@ static bool begin(struct wn_sink *s, struct wn_err *err)
     if (ok && s->index_path)
         ok = begin_index(s, &text, err);
     wn_buf_release(&text);
+    ok = ok && (s->journal = s->container == WN_CONTAINER_SAFETENSORS
+                                 ? wn_path_join(s->out, JOURNAL, err)
+                                 : wn_asprintf(err, "%s." JOURNAL, s->files[0].path)) != NULL;
     return ok && (s->o.dry_run || go_on(s, err));
 }
 
@@ -331,50 +337,84 @@ bool wn_sink_copy(struct wn_sink *s, const struct wn_source *from, const struct 
     return out && book(s, wn_outfile_copy(out, &wn_source_file_at(from, t->file)->file, t->at + at, n, err), n, err);
 }
 
-/* Some files stand under their names, but not all: a part of a model must not look like one. */
-static void take_back(const struct wn_sink *s, uint32_t committed)
+struct wn_outfile *wn_sink_beside(struct wn_sink *s, const char *name, struct wn_err *err)
 {
-    for (uint32_t f = 0; f < committed; f++)
-        (void)wn_path_remove(s->files[f].path);
+    struct wn_sink_beside *more, *b;
+
+    assert(s->container == WN_CONTAINER_SAFETENSORS && s->state == WN_SINK_WRITING && !s->o.dry_run);
+    more = wn_grow(s->beside, &s->beside_room, s->beside_count + 1, sizeof *more, err);
+    if (!more)
+        return NULL;
+    s->beside = more;
+    b = &more[s->beside_count];
+    *b = (struct wn_sink_beside){.path = wn_path_join(s->out, name, err)};
+    if (b->path && wn_outfile_open(&b->out, b->path, s->o.overwrite, err)) {
+        s->beside_count++;
+        return &b->out;
+    }
+    free(b->path);
+    return NULL;
 }
 
 /*
- * Several files cannot be overwritten in one step, and a crash on the way must not leave a model that is half the old
- * and half the new one. So the old ones go first; by now all of the new are on the disk and wait for their names only.
+ * Names in the order in which they are given: what goes only, weights, their index, what lies beside them. A loader begins at
+ * the end of it, so that what is half placed opens nowhere.
  */
-static bool make_way(struct wn_sink *s, struct wn_err *err)
+static size_t list_placings(struct wn_sink *s, char **stale, size_t stale_count, struct wn_placing *p)
 {
-    if (!s->o.overwrite)
-        return true;
-    if (s->index_path && !wn_outfile_sync(&s->index, err))
-        return false;
-    if (s->container == WN_CONTAINER_SAFETENSORS && !wn_safetensors_remove_index(s, err))
-        return false;
-    for (uint32_t f = 0; s->file_count > 1 && f < s->file_count; f++)
-        if (!wn_path_remove(s->files[f].path))
-            return wn_fail(err, WN_ERR_IO, "'%s' cannot be removed", s->files[f].path);
+    size_t n = 0;
+
+    for (size_t i = 0; i < stale_count; i++)
+        p[n++].path = stale[i];
+    for (uint32_t f = 0; f < s->file_count; f++) {
+        assert(s->files[f].out.at == s->files[f].bytes);
+        p[n++] = (struct wn_placing){.path = s->files[f].path, .file = &s->files[f].out};
+    }
+    if (s->index_path)
+        p[n++] = (struct wn_placing){.path = s->index_path, .file = &s->index};
+    for (size_t i = 0; i < s->beside_count; i++)
+        p[n++] = (struct wn_placing){.path = s->beside[i].path, .file = &s->beside[i].out};
+    return n;
+}
+
+/* Turns names into paths. */
+static bool in_folder(const struct wn_sink *s, char **names, size_t n, struct wn_err *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        char *path = wn_path_join(s->out, names[i], err);
+
+        if (!path)
+            return false;
+        free(names[i]);
+        names[i] = path;
+    }
     return true;
 }
 
 static bool commit_files(struct wn_sink *s, struct wn_err *err)
 {
-    if (!make_way(s, err))
-        return false;
-    for (uint32_t f = 0; f < s->file_count; f++) {
-        assert(s->files[f].out.at == s->files[f].bytes);
-        if (!wn_outfile_commit(&s->files[f].out, err)) {
-            /* a failed overwrite may stand under its name; what had stood there before has made way */
-            take_back(s, f + (s->o.overwrite && s->file_count > 1));
-            return false;
-        }
-    }
-    if (s->index_path && !wn_outfile_commit(&s->index, err)) {
-        take_back(s, s->file_count);
-        if (s->o.overwrite)
-            (void)wn_path_remove(s->index_path);
-        return false;
-    }
-    return !s->o.overwrite || s->container != WN_CONTAINER_SAFETENSORS || wn_safetensors_remove_stale(s, err);
+    struct wn_placing *p = NULL;
+    char **stale = NULL;
+    size_t n = 0;
+    bool ok = true;
+
+    if (s->o.overwrite && s->container == WN_CONTAINER_SAFETENSORS)
+        ok = wn_safetensors_stale(s, &stale, &n, err) && in_folder(s, stale, n, err);
+    ok = ok && (p = wn_alloc(n + s->file_count + 1 + s->beside_count, sizeof *p, err)) &&
+         wn_place(s->journal, p, list_placings(s, stale, n, p), s->o.overwrite, err);
+    free(p);
+    wn_names_free(stale, n);
+    return ok;
+}
+
+bool wn_sink_is_half_placed(const struct wn_sink *s)
+{
+    return wn_path_exists(s->journal);
+}
+
+bool wn_sink_put_back(const struct wn_sink *s, struct wn_err *err)
+{
+    return wn_place_back(s->journal, err);
 }
 
 bool wn_sink_commit(struct wn_sink *s, struct wn_err *err)
@@ -401,6 +441,12 @@ void wn_sink_free(struct wn_sink *s)
         free(s->files[f].path);
     }
     wn_outfile_abandon(&s->index);
+    for (size_t i = 0; i < s->beside_count; i++) {
+        wn_outfile_abandon(&s->beside[i].out);
+        free(s->beside[i].path);
+    }
+    free(s->beside);
+    free(s->journal);
     /* fails when somebody else has put something there, which is then none of ours */
     if (s->made_folder && s->state != WN_SINK_COMMITTED)
         (void)wn_path_remove_folder(s->out);

@@ -71,11 +71,23 @@ WN_CHECKED bool wn_sink_write(struct wn_sink *s, const void *bytes, size_t n, st
 WN_CHECKED bool wn_sink_copy(struct wn_sink *s, const struct wn_source *from, const struct wn_tensor *t, uint64_t at,
                              uint64_t n, struct wn_err *err);
 /*
- * All tensors must be complete. Failing, it leaves nothing under a final name but files that were to be overwritten;
- * these go, where there are several, when all of the new are on the disk, right before they get their names. An old
- * index and old shards that are not overwritten by name go too.
+ * Safetensors, between begin and commit: a file of that name beside the weights, open to be written. It gets its name with
+ * theirs, in the order of these calls, so the last one should be the one without which nothing opens the folder. It is the
+ * sink's; good until the next such call.
+ */
+WN_CHECKED struct wn_outfile *wn_sink_beside(struct wn_sink *s, const char *name, struct wn_err *err);
+/*
+ * All tensors must be complete. Old files that are overwritten, an old index and old shards that are not overwritten by name
+ * make way together when all of the new are on the disk, and go when these have their names. Failing, it leaves what had
+ * stood there, and nothing new. A run that is killed in it leaves a journal, which wn_sink_put_back reads.
  */
 WN_CHECKED bool wn_sink_commit(struct wn_sink *s, struct wn_err *err);
+/*
+ * Of a sink that was begun (a dry run, for another would find its names taken): whether a run was killed while it gave these
+ * files their names, and the way back to what had been before: its new files are .part files again.
+ */
+bool wn_sink_is_half_placed(const struct wn_sink *s);
+WN_CHECKED bool wn_sink_put_back(const struct wn_sink *s, struct wn_err *err);
 void wn_sink_free(struct wn_sink *s);
 
 #endif

@@ -8,6 +8,12 @@
 #include "formats/sink.h"
 #include "formats/tensor_list.h"
 
+/* A file beside the weights. */
+struct wn_sink_beside {
+    char *path; /* owned; the final name */
+    struct wn_outfile out;
+};
+
 struct wn_sink_file {
     char *path; /* owned; the final name */
     struct wn_outfile out;
@@ -60,6 +66,10 @@ struct wn_sink {
     char *index_path; /* owned; NULL: none is written */
     struct wn_outfile index;
     bool made_folder;
+    struct wn_sink_beside *beside; /* owned; [beside_room] */
+    size_t beside_count, beside_room;
+
+    char *journal; /* owned; from begin on: of the renames, see sys/place.h */
 
     uint32_t opened; /* files that have been opened, of which all but the first and the last are closed again */
     size_t current;  /* tensor being written */
@@ -68,8 +78,10 @@ struct wn_sink {
 
 /* Safetensors only: the text of the index. */
 WN_CHECKED bool wn_safetensors_index(const struct wn_sink *s, struct wn_buf *b, struct wn_err *err);
-/* Safetensors that overwrite: an index of old shards goes before anything new appears, the old shards afterwards. */
-WN_CHECKED bool wn_safetensors_remove_index(const struct wn_sink *s, struct wn_err *err);
-WN_CHECKED bool wn_safetensors_remove_stale(const struct wn_sink *s, struct wn_err *err);
+/*
+ * Safetensors that overwrite: what stands in the folder and would be read with the new files, though none of them gets its name:
+ * shards of another number, and an index when none is written. Free them with wn_names_free.
+ */
+WN_CHECKED bool wn_safetensors_stale(const struct wn_sink *s, char ***names, size_t *n, struct wn_err *err);
 
 #endif

@@ -276,24 +276,9 @@ static void fill_result(const struct prune *p, const struct wn_sink *sink, struc
     r->copied_bytes = p->done;
 }
 
-/* The weights stand under their names, but what opens them cannot be put beside them: half a model goes. */
-static void take_back(const struct prune *p)
-{
-    struct wn_err err;
-    char *index = is_gguf(p) || p->o->overwrite ? NULL : wn_path_join(p->o->out, WN_SAFETENSORS_INDEX, &err);
-
-    for (uint32_t f = 0; !p->o->overwrite && f < wn_sink_file_count(p->sink); f++)
-        (void)wn_path_remove(wn_sink_file_path(p->sink, f));
-    if (index)
-        (void)wn_path_remove(index);
-    free(index);
-    (void)wn_path_remove_folder(p->o->out);
-}
-
-/* Weights first, since making them durable takes longest; config.json, without which nothing opens the folder, last. */
+/* Weights first, since copying them takes longest; config.json, without which nothing opens the folder, last. */
 static bool write_all(struct prune *p, struct wn_err *err)
 {
-    struct wn_folder_out beside = {0};
     bool ok;
 
     p->sink = begin_sink(p, false, err);
@@ -302,22 +287,22 @@ static bool write_all(struct prune *p, struct wn_err *err)
     ok = tell(p, err);
     for (size_t i = 0; ok && i < p->keep.tensor_count; i++)
         ok = wn_keep_gather(&p->keep.tensors[i], copy_range, p, err);
-    ok = ok && tell(p, err) &&
-         (is_gguf(p) || wn_folder_write(&p->folder, &p->keep, p->o->out, p->o->overwrite, &beside, err));
-    if (!ok || !wn_sink_commit(p->sink, err)) {
-        wn_folder_abandon(&beside);
-        return false;
-    }
-    if (wn_folder_commit(&beside, err))
+    return ok && tell(p, err) && (is_gguf(p) || wn_folder_write(&p->folder, &p->keep, p->sink, err)) &&
+           wn_sink_commit(p->sink, err);
+}
+
+/* What a killed run left under the names is not in the way, once it is put back; a dry run leaves it, and does not mind it. */
+static bool check_place(const struct prune *p, const struct wn_sink *dry, struct wn_err *err)
+{
+    if (p->o->dry_run && wn_sink_is_half_placed(dry))
         return true;
-    take_back(p);
-    return false;
+    return (p->o->dry_run || wn_sink_put_back(dry, err)) && check_paths(p, dry, err);
 }
 
 static bool run(struct prune *p, struct wn_prune_result *r, struct wn_err *err)
 {
     struct wn_sink *dry = NULL;
-    bool ok = prepare(p, err) && (dry = begin_sink(p, true, err)) && check_paths(p, dry, err);
+    bool ok = prepare(p, err) && (dry = begin_sink(p, true, err)) && check_place(p, dry, err);
 
     if (ok)
         fill_result(p, dry, r);

@@ -4,7 +4,6 @@
 #include "jobs/folder_known.h"
 #include "jobs/prune_meta.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -158,20 +157,9 @@ void wn_folder_release(struct wn_folder *f)
     *f = (struct wn_folder){0};
 }
 
-static struct wn_outfile *open_next(struct wn_folder_out *files, const char *out, const char *name, bool overwrite,
-                                    struct wn_err *err)
+static bool copy_one(const char *folder, const char *name, struct wn_sink *sink, struct wn_err *err)
 {
-    char *path = wn_path_join(out, name, err);
-    bool ok = path && wn_outfile_open(&files->file[files->n], path, overwrite, err);
-
-    free(path);
-    return ok ? &files->file[files->n++] : NULL;
-}
-
-static bool copy_one(const struct wn_folder *f, size_t i, const struct wn_keep *k, const char *out, bool overwrite,
-                     struct wn_folder_out *files, struct wn_err *err)
-{
-    char *path = wn_path_join(wn_source_folder(k->source), f->copied[i], err);
+    char *path = wn_path_join(folder, name, err);
     struct wn_outfile *to;
     struct wn_file from;
     bool ok = path && wn_file_open(&from, path, err);
@@ -179,58 +167,21 @@ static bool copy_one(const struct wn_folder *f, size_t i, const struct wn_keep *
     free(path);
     if (!ok)
         return false;
-    to = open_next(files, out, f->copied[i], overwrite, err);
-    ok = to && wn_outfile_copy(to, &from, 0, from.bytes, err);
+    to = wn_sink_beside(sink, name, err);
+    ok = to && wn_outfile_copy(to, &from, 0, from.bytes, err) && wn_outfile_finish(to, err);
     wn_file_close(&from);
     return ok;
 }
 
-bool wn_folder_write(const struct wn_folder *f, const struct wn_keep *k, const char *out, bool overwrite,
-                     struct wn_folder_out *files, struct wn_err *err)
+bool wn_folder_write(const struct wn_folder *f, const struct wn_keep *k, struct wn_sink *sink, struct wn_err *err)
 {
     struct wn_outfile *config;
-    bool ok;
 
-    *files = (struct wn_folder_out){.overwrite = overwrite};
-    ok = (files->file = wn_alloc(f->n + 1, sizeof(*files->file), err)) &&
-         (files->done = wn_alloc(f->n + 1, sizeof(*files->done), err));
-    for (size_t i = 0; ok && i < f->n; i++)
-        ok = copy_one(f, i, k, out, overwrite, files, err);
-    if (ok && f->has_config)
-        ok = (config = open_next(files, out, CONFIG_NAME, overwrite, err)) &&
-             wn_outfile_write(config, f->config.at, f->config.n, err);
-    if (!ok)
-        wn_folder_abandon(files);
-    return ok;
-}
-
-bool wn_folder_commit(struct wn_folder_out *files, struct wn_err *err)
-{
-    bool ok = true;
-
-    for (size_t i = 0; ok && i < files->n; i++) {
-        char *path = wn_strdup(files->file[i].path, err);
-
-        ok = path && wn_outfile_commit(&files->file[i], err);
-        files->done[i] = ok ? path : NULL;
-        if (!ok)
-            free(path);
-    }
-    for (size_t i = 0; !ok && i < files->n; i++)
-        if (files->done[i] && !files->overwrite)
-            (void)wn_path_remove(files->done[i]);
-    wn_folder_abandon(files);
-    return ok;
-}
-
-void wn_folder_abandon(struct wn_folder_out *files)
-{
-    assert(files->done || files->n == 0);
-    for (size_t i = 0; i < files->n; i++) {
-        wn_outfile_abandon(&files->file[i]);
-        free(files->done[i]);
-    }
-    free(files->file);
-    free(files->done);
-    *files = (struct wn_folder_out){0};
+    for (size_t i = 0; i < f->n; i++)
+        if (!copy_one(wn_source_folder(k->source), f->copied[i], sink, err))
+            return false;
+    if (!f->has_config)
+        return true;
+    config = wn_sink_beside(sink, CONFIG_NAME, err);
+    return config && wn_outfile_write(config, f->config.at, f->config.n, err) && wn_outfile_finish(config, err);
 }

@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "formats/safetensors_index.h"
+#include "formats/sink.h"
 #include "jobs/keep.h"
 #include <winnow/prune.h>
 
@@ -32,17 +33,8 @@ WN_CHECKED bool wn_folder_init(struct wn_folder *f, const struct wn_keep *k, con
                                const struct wn_job *job, struct wn_err *err);
 void wn_folder_release(struct wn_folder *f);
 
-/* The outputs of a folder, open until they are committed together, config.json last. */
-struct wn_folder_out {
-    struct wn_outfile *file; /* owned */
-    char **done;             /* names of those that are committed; owned */
-    size_t n;
-    bool overwrite;
-};
-WN_CHECKED bool wn_folder_write(const struct wn_folder *f, const struct wn_keep *k, const char *out, bool overwrite,
-                                struct wn_folder_out *files, struct wn_err *err);
-/* All or, unless they replace others, none: what was committed is then taken back. */
-WN_CHECKED bool wn_folder_commit(struct wn_folder_out *files, struct wn_err *err);
-void wn_folder_abandon(struct wn_folder_out *files);
+/* Writes all of it beside the sink's weights, config.json last. */
+WN_CHECKED bool wn_folder_write(const struct wn_folder *f, const struct wn_keep *k, struct wn_sink *sink,
+                                struct wn_err *err);
 
 #endif

@@ -95,6 +95,8 @@ bool wn_path_is_folder(const char *path);
 bool wn_path_is_file(const char *path);
 /* Makes a folder (its parent must exist); an existing folder is fine. */
 WN_CHECKED bool wn_path_make_folder(const char *path, struct wn_err *err);
+/* What was renamed, made or removed in a folder is so on the disk. */
+WN_CHECKED bool wn_path_sync(const char *folder, struct wn_err *err);
 /* Removes a file; true when there is none now. */
 bool wn_path_remove(const char *path);
 /* Removes a folder when nothing is in it; true when it has gone. */
@@ -137,5 +139,11 @@ void wn_path_pretend_space(uint64_t free_bytes);
 void wn_file_pretend_no_links(bool none);
 /* For tests: the n-th write-like system call from now (0: the next) and all after it fail with ENOSPC; negative: none. */
 void wn_file_fail_writes_after(long n);
+/* For tests: instead of failing, such a call ends the process, as kill -9 would right before it. */
+void wn_file_die_of_writes(bool die);
+/* For tests that write hundreds of times: nothing waits for the disk. */
+void wn_file_pretend_sync(bool pretend);
+/* What sys asks before each write-like call; true: it is to fail, errno is set. */
+bool wn_file_refuses(void);
 
 #endif

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,14 +25,31 @@
 #define COPY_CHUNK ((size_t)4 << 20)
 
 static atomic_long writes_left = -1;
+static atomic_bool dying;
 
 void wn_file_fail_writes_after(long n)
 {
     atomic_store(&writes_left, n);
 }
 
-/* Asked before every call that could run out of space; a test makes it say no. */
-static bool refused(void)
+static atomic_bool unsynced;
+
+void wn_file_pretend_sync(bool pretend)
+{
+    atomic_store(&unsynced, pretend);
+}
+
+static int sync_to_disk(int fd)
+{
+    return atomic_load_explicit(&unsynced, memory_order_relaxed) ? 0 : fsync(fd);
+}
+
+void wn_file_die_of_writes(bool die)
+{
+    atomic_store(&dying, die);
+}
+
+bool wn_file_refuses(void)
 {
     long left = atomic_load_explicit(&writes_left, memory_order_relaxed);
 
@@ -41,6 +59,8 @@ static bool refused(void)
         atomic_store(&writes_left, left - 1);
         return false;
     }
+    if (atomic_load(&dying))
+        (void)raise(SIGKILL);
     errno = ENOSPC;
     return true;
 }
@@ -55,7 +75,7 @@ static bool put(const struct wn_outfile *o, uint64_t at, const void *bytes, size
     const char *p = bytes;
 
     while (n > 0) {
-        ssize_t got = refused() ? -1 : pwrite(o->fd, p, wn_min_size(n, IO_MAX), (off_t)at);
+        ssize_t got = wn_file_refuses() ? -1 : pwrite(o->fd, p, wn_min_size(n, IO_MAX), (off_t)at);
 
         if (got < 0 && errno == EINTR)
             continue;
@@ -104,7 +124,7 @@ static bool open_part(struct wn_outfile *o, struct wn_err *err)
         }
         if (still_there(o->fd, o->part)) {
             o->noted = wn_unfinished_note(o->part, err);
-            if (o->noted && (refused() || ftruncate(o->fd, 0) != 0))
+            if (o->noted && (wn_file_refuses() || ftruncate(o->fd, 0) != 0))
                 (void)fail_write(o, 0, err);
             else if (o->noted)
                 return true;
@@ -201,8 +221,9 @@ static bool copy_by_kernel(struct wn_outfile *o, const struct wn_file *from, uin
     *moved = 0;
     while (*moved < n) {
         off_t in = (off_t)(at + *moved), out = (off_t)o->at;
-        ssize_t got =
-            refused() ? -1 : copy_file_range(from->fd, &in, o->fd, &out, (size_t)wn_min_u64(n - *moved, IO_MAX), 0);
+        ssize_t got = wn_file_refuses()
+                          ? -1
+                          : copy_file_range(from->fd, &in, o->fd, &out, (size_t)wn_min_u64(n - *moved, IO_MAX), 0);
 
         if (got < 0 && errno == EINTR)
             continue;
@@ -260,13 +281,13 @@ bool wn_outfile_copy(struct wn_outfile *o, const struct wn_file *from, uint64_t 
 }
 #endif
 
-static bool sync_folder(const char *folder, struct wn_err *err)
+bool wn_path_sync(const char *folder, struct wn_err *err)
 {
     int fd = open(folder, O_RDONLY | O_CLOEXEC);
     bool ok = true;
 
     /* some file systems cannot sync a folder (EINVAL); the rename itself has worked then */
-    if (fd < 0 || refused() || (fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP))
+    if (fd < 0 || wn_file_refuses() || (sync_to_disk(fd) != 0 && errno != EINVAL && errno != ENOTSUP))
         ok = wn_fail(err, WN_ERR_IO, "'%s': %s", folder, strerror(errno));
     if (fd >= 0)
         (void)close(fd);
@@ -276,9 +297,9 @@ static bool sync_folder(const char *folder, struct wn_err *err)
 /* Everything up to the rename: the length (a hole at the end is only made by this) and the bytes. */
 static bool make_durable(const struct wn_outfile *o, struct wn_err *err)
 {
-    if (refused() || ftruncate(o->fd, (off_t)o->at) != 0)
+    if (wn_file_refuses() || ftruncate(o->fd, (off_t)o->at) != 0)
         return fail_write(o, o->at, err);
-    if (refused() || fsync(o->fd) != 0)
+    if (wn_file_refuses() || sync_to_disk(o->fd) != 0)
         return fail_write(o, o->at, err);
     return true;
 }
@@ -342,7 +363,7 @@ static bool rename_new(const char *from, const char *to)
 
 static bool put_in_place(const struct wn_outfile *o, struct wn_err *err)
 {
-    if (!refused() && (o->overwrite ? rename(o->part, o->path) == 0 : rename_new(o->part, o->path)))
+    if (!wn_file_refuses() && (o->overwrite ? rename(o->part, o->path) == 0 : rename_new(o->part, o->path)))
         return true;
     if (errno == EEXIST)
         return wn_fail(err, WN_ERR_ARG, "'%s' appeared while it was being written, and is left as it is", o->path);
@@ -353,7 +374,7 @@ bool wn_outfile_commit(struct wn_outfile *o, struct wn_err *err)
 {
     char *folder = wn_path_parent(o->path, err);
     bool ready = folder && wn_outfile_sync(o, err) && still_whole(o, err), named = ready && put_in_place(o, err);
-    bool ok = named && sync_folder(folder, err);
+    bool ok = named && wn_path_sync(folder, err);
 
     /* what an overwrite replaced cannot be brought back; the new file is whole at least */
     if (named && !ok && !o->overwrite)
