@@ -16,7 +16,6 @@ struct wn_calibration {
     const struct wn_config *config;
     const struct wn_calibrate_options *options;
     struct wn_corpus corpus;
-    uint64_t reading; /* the largest resident set while the corpus was read */
     struct wn_calibrate_need need;
 };
 

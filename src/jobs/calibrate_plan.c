@@ -93,7 +93,7 @@ static void size_chunk(struct wn_calibration *c, unsigned threads, uint64_t embe
     n->chunk = chunk;
     n->scratch = lay_out(&b, c, chunk, threads);
     n->peak = most(wn_add_capped(n->scratch, n->records + most(n->layer, embedding)), 3 * n->records);
-    n->peak = wn_add_capped(most(n->peak + n->base, c->reading), UNFORESEEN);
+    n->peak = wn_add_capped(most(wn_add_capped(n->peak, n->base), c->corpus.reading), UNFORESEEN);
 }
 
 static bool fit_ram(struct wn_calibration *c, unsigned threads, uint64_t embedding, struct wn_err *err)
@@ -138,24 +138,20 @@ static bool work_out(struct wn_calibration *c, unsigned threads, struct wn_err *
     return fit_ram(c, threads, embedding, err);
 }
 
-/* Reading takes its share of what is allowed from what the process holds already. */
 static bool read_corpus(struct wn_calibration *c, struct wn_err *err)
 {
     const struct wn_calibrate_options *o = c->options;
-    struct wn_corpus_options read = {
-        .path = o->corpus, .vocab_size = c->config->vocab_size, .sequence = o->sequence, .max_tokens = o->max_tokens};
+    struct wn_corpus_options read = {.path = o->corpus,
+                                     .vocab_size = c->config->vocab_size,
+                                     .sequence = o->sequence,
+                                     .max_tokens = o->max_tokens,
+                                     .memory = o->ram};
     struct wn_err no_vocab;
-    uint64_t held;
 
     read.vocab = wn_model_vocab(c->model, &no_vocab);
     wn_memory_give_back();
-    held = wn_resident_memory();
-    if (o->ram)
-        read.memory = o->ram > held ? o->ram - held : 1;
-    if (!wn_corpus_read(&c->corpus, &read, err))
-        return false;
-    c->reading = held + c->corpus.reading;
-    return true;
+    read.before = wn_resident_memory();
+    return wn_corpus_read(&c->corpus, &read, err);
 }
 
 bool wn_calibration_init(struct wn_calibration *c, const struct wn_model *m, unsigned threads,

@@ -134,8 +134,8 @@ static bool assemble(struct wn_corpus *c, struct wn_corpus_reader *r, struct wn_
         return wn_fail(err, WN_ERR_FORMAT, "'%s': there is no text in it", r->o->path);
     if (!c->given && !cut_texts(r, length, err))
         return wn_fail_in(err, "'%s'", r->o->path);
-    wn_corpus_use(r, r->spans.n + r->spans.n / sizeof(struct wn_span) * sizeof *c->sequence, 0);
-    c->reading = r->most;
+    wn_corpus_use(r, (c->given ? 0 : r->spans.n) + r->spans.n / sizeof(struct wn_span) * sizeof *c->sequence, 0);
+    c->reading = r->counting && r->most <= r->o->memory ? r->o->memory + 1 : r->most;
     if (r->counting) {
         c->left_out = r->held;
         c->longest = c->given ? r->longest : length;

@@ -19,17 +19,23 @@
  * What jansson takes for a line: its bytes while they are gathered and as strings, both growing by doubling, and a block
  * for each value, of which there is one more than there are commas.
  */
-#define JSON_BYTES_PER_BYTE  4
+#define JSON_BYTES_PER_BYTE  3
 #define JSON_BYTES_PER_VALUE 48
+/* Arrays of ids grow, and where the C library cannot let one grow where it is, what it leaves lies idle for a while. */
+#define GROWING_SHARE 16
+/* Code that runs for the first time, what is small and many: 0.5 to 2 MB were seen. Left free of what is allowed. */
+#define UNFORESEEN ((uint64_t)3 << 20)
+/* What a refusal names above what was added up, since the process holds a little more or less at each start. */
+#define NAMED_SLACK ((uint64_t)4 << 20)
 
 void wn_corpus_use(struct wn_corpus_reader *r, uint64_t kept, uint64_t passing)
 {
     uint64_t now;
 
     r->held += kept;
-    now = r->held + passing;
+    now = r->o->before + r->held + r->held / GROWING_SHARE + passing;
     r->most = now > r->most ? now : r->most;
-    if (r->o->memory == 0 || r->counting || now <= r->o->memory)
+    if (r->o->memory == 0 || r->counting || now + UNFORESEEN <= r->o->memory)
         return;
     r->counting = true;
     for (uint32_t s = 0; s < r->source_count; s++) {
@@ -157,7 +163,7 @@ static bool add_sequence(struct wn_corpus_reader *r, size_t n, struct wn_err *er
     span.k = g->spans++;
     g->tokens += n;
     r->longest = span.n > r->longest ? span.n : r->longest;
-    wn_corpus_use(r, wanted ? r->ids.n + r->labels.n : 0, r->line_bytes + r->ids.n + r->labels.n);
+    wn_corpus_use(r, sizeof span + (wanted ? r->ids.n + r->labels.n : 0), r->line_bytes + r->ids.n + r->labels.n);
     if (!wn_buf_add(&r->spans, &span, sizeof span, err))
         return false;
     return !wanted || r->counting ||
@@ -208,17 +214,18 @@ static bool add_object(struct wn_corpus_reader *r, const json_t *line, struct wn
 /* What the line at hand takes until it is done with. A short one is read in any case, so that the need can be told. */
 static bool note_line(struct wn_corpus_reader *r, struct wn_bytes line, struct wn_err *err)
 {
-    uint64_t values = 1, left = r->o->memory > r->held ? r->o->memory - r->held : 0;
+    uint64_t values = 1, need;
 
     for (size_t i = 0; i < line.n; i++)
         values += line.at[i] == ',';
     r->line_bytes = WN_LINES_AHEAD + line.n + line.n * JSON_BYTES_PER_BYTE + values * JSON_BYTES_PER_VALUE;
-    if (r->o->memory == 0 || line.n <= WN_LINES_AHEAD || r->line_bytes <= left)
+    need = r->o->before + r->held + r->line_bytes + UNFORESEEN;
+    if (r->o->memory == 0 || line.n <= WN_LINES_AHEAD || need <= r->o->memory)
         return true;
     return wn_fail(err, WN_ERR_ARG,
-                   "it has %zu bytes, and to take it apart needs %" PRIu64 " of memory when %" PRIu64
-                   " are left of those allowed: make several of it",
-                   line.n, r->line_bytes, left);
+                   "to take its %zu bytes apart needs %" PRIu64 " bytes of memory, and %" PRIu64
+                   " are allowed: allow more, or make several lines of it",
+                   line.n, need + NAMED_SLACK, r->o->memory);
 }
 
 static bool add_line(struct wn_corpus_reader *r, struct wn_bytes line, struct wn_err *err)

@@ -13,6 +13,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -49,6 +50,8 @@ static bool watch_pages(void *arg, const struct wn_progress *p)
     return true;
 }
 
+static bool only_told; /* children stop when they were told what it takes */
+
 /* wn_calibrate_need_fn */
 static bool take_told(void *arg, const struct wn_calibrate_need *need)
 {
@@ -56,7 +59,7 @@ static bool take_told(void *arg, const struct wn_calibrate_need *need)
 
     r->told = *need;
     r->before = own_pages();
-    return true;
+    return !only_told;
 }
 
 /* What a command does: open, announce, run. */
@@ -72,7 +75,7 @@ static void measure(struct calibration *c, struct measured *r)
     r->peak = wn_peak_memory();
 }
 
-static struct measured measure_in_child(struct calibration *c)
+static struct measured try_in_child(struct calibration *c)
 {
     struct measured r = {0};
     int ends[2];
@@ -89,6 +92,13 @@ static struct measured measure_in_child(struct calibration *c)
     assert_int_equal(waitpid(child, NULL, 0), child);
     close(ends[0]);
     close(ends[1]);
+    return r;
+}
+
+static struct measured measure_in_child(struct calibration *c)
+{
+    struct measured r = try_in_child(c);
+
     if (!r.ok)
         fail_msg("%s", r.err.msg);
     return r;
@@ -164,12 +174,70 @@ static void an_allowance_is_kept(void **state)
     assert_true(tight.before == 0 || tight.most < roomy.most);
 }
 
+/* 4 MB of prose, as plain text and as lines: more than all the rest takes. */
+static const char *large_text(bool lines)
+{
+    const char *path = wn_test_path(wn_test_folder(), lines ? "large.jsonl" : "large.txt");
+    FILE *f = fopen(path, "w");
+
+    assert_non_null(f);
+    for (unsigned i = 0; i < 40000; i++)
+        (void)fprintf(f,
+                      lines ? "{\"source\": \"%c\", \"text\": \"x%u q%u zj%u vw%u, kx%u; qz%u: %u. %u! %u? %u\"}\n"
+                            : "%c x%u q%u zj%u vw%u, kx%u; qz%u: %u. %u! %u? %u\n",
+                      'a' + (int)(i % 2), i, i, i, i, i, i, i * i, i * 7, i * 11, i * 13);
+    assert_int_equal(fclose(f), 0);
+    return path;
+}
+
+static void reading_a_large_corpus_is_part_of_what_is_told(void **state)
+{
+    (void)state;
+    for (int lines = 0; lines < 2; lines++) {
+        struct calibration c = run_of(wn_test_need_data("models/k3-mini"), large_text(lines), 1);
+        struct measured r;
+
+        c.o.max_tokens = 2048;
+        r = measure_in_child(&c);
+        printf("told %" PRIu64 ", taken %" PRIu64 "\n", r.told.peak, r.peak);
+        assert_true(r.peak <= r.told.peak);
+        /* only the tokens that are used are kept: four bytes for each of the others would be more than this */
+        assert_true(r.told.base < 12000000);
+    }
+}
+
+static void a_corpus_that_does_not_fit_is_refused_within_what_is_allowed(void **state)
+{
+    (void)state;
+    for (int lines = 0; lines < 2; lines++) {
+        struct calibration c = run_of(wn_test_need_data("models/k3-mini"), large_text(lines), 1);
+        struct measured r;
+        const char *number;
+
+        c.o.ram = 16000000;
+        r = try_in_child(&c);
+        assert_false(r.ok);
+        number = strstr(r.err.msg, "needs at least ");
+        assert_non_null(number);
+        printf("allowed %" PRIu64 ", taken %" PRIu64 ": %s\n", c.o.ram, r.peak, r.err.msg);
+        assert_true(r.peak <= c.o.ram);
+        c.o.ram = strtoull(number + strlen("needs at least "), NULL, 10);
+        only_told = true;
+        r = try_in_child(&c);
+        only_told = false;
+        assert_int_equal(r.err.code, WN_ERR_CANCELED);
+        assert_true(r.told.peak <= c.o.ram);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_peak_is_what_was_announced),
         cmocka_unit_test(the_activations_of_more_tokens_take_disk_not_memory),
         cmocka_unit_test(an_allowance_is_kept),
+        cmocka_unit_test(reading_a_large_corpus_is_part_of_what_is_told),
+        cmocka_unit_test(a_corpus_that_does_not_fit_is_refused_within_what_is_allowed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -217,6 +217,8 @@ static void a_wrong_line_is_named_by_its_number(void **state)
         {"{\"source\": \"a\", \"text\": \"x\", \"tokens\": [1]}\n", "there is each of"},
         {"{\"source\": \"\", \"tokens\": [1]}\n", "a 'source' has 1 to 63 bytes, this one 0"},
         {"{\"source\": \"a\\u0000b\", \"tokens\": [1]}\n", "a 'source' has 1 to 63 bytes"},
+        {"{\"source\": \"en=1\", \"tokens\": [1]}\n", "line 1: source 'en=1': no '=' or ',' may be in it"},
+        {"{\"source\": [\"en\", \"a,b\"], \"tokens\": [1, 2]}\n", "line 1: source 'a,b': no '=' or ',' may be in it"},
         {"{\"source\": 3, \"tokens\": [1]}\n", "'source' is not a string"},
         {"{\"source\": [\"a\", 3], \"tokens\": [1, 2]}\n", "'source' is not a string"},
         {"{\"source\": [], \"tokens\": [1, 2]}\n", "0 labels in 'source' for 2"},

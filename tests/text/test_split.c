@@ -228,6 +228,38 @@ static void texts_are_cut_at_every_400000_characters(void **state)
     check_cuts(repeat("1234567 ", 50000), 1, (size_t[]){400000});
 }
 
+/* Windows of the text as it is are where the cuts of the masked one are, whatever the bytes. */
+static void windows_end_where_a_cut_is_in_any_case(void **state)
+{
+    static const char *const units[] = {"word ", "\xc3\xa9 ", "\xe5\xa5\xbd\xff x", "\xf0\x9f\x98\x80",
+                                        "a\xf0\x9f \xe5"};
+
+    (void)state;
+    for (size_t u = 0; u < sizeof units / sizeof units[0]; u++) {
+        struct wn_bytes text = repeat(units[u], 300000), masked = text, part;
+        struct wn_cuts cuts;
+        struct wn_err err;
+        char *copy;
+        size_t at = 0;
+
+        CHECK_OK(wn_split_mask(text, &copy, &err), &err);
+        if (copy)
+            masked.at = copy;
+        cuts = wn_cuts_of(masked);
+        while (at < text.n) {
+            size_t n = wn_cuts_window((struct wn_bytes){text.at + at, text.n - at});
+
+            assert_true(n > 0 && n <= WN_WINDOW_BYTES);
+            for (size_t end = at + n; at < end; at += part.n)
+                assert_true(wn_cuts_next(&cuts, &part));
+            assert_int_equal(part.at + part.n - masked.at, at);
+        }
+        assert_false(wn_cuts_next(&cuts, &part));
+        free(copy);
+        free((char *)text.at);
+    }
+}
+
 static void nothing_is_cut_into_no_parts(void **state)
 {
     (void)state;
@@ -273,6 +305,7 @@ int main(void)
         cmocka_unit_test(each_invalid_byte_counts_as_one_character),
         cmocka_unit_test(runs_are_cut_before_their_character_25001),
         cmocka_unit_test(texts_are_cut_at_every_400000_characters),
+        cmocka_unit_test(windows_end_where_a_cut_is_in_any_case),
         cmocka_unit_test(nothing_is_cut_into_no_parts),
         cmocka_unit_test(a_run_of_anything_splits_in_linear_time),
     };
