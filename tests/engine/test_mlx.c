@@ -273,6 +273,18 @@ static void columns_that_are_no_whole_groups_are_refused(void **state)
     refused(&m, "96 columns are no whole groups of 64");
 }
 
+static void a_head_beside_tied_embeddings_is_refused_whole_or_in_part(void **state)
+{
+    struct made m = made(eight);
+
+    (void)state;
+    json_object_set_new(m.config, "tie_word_embeddings", json_true());
+    json_object_set_new(json_object_get(m.config, "text_config"), "tie_word_embeddings", json_true());
+    made_drop(&m, "lm_head.weight");
+    made_quantise(&m, "lm_head", NULL);
+    refused(&m, "tensor 'lm_head.scales' has no place: the config has 'tie_word_embeddings'");
+}
+
 static void folders_that_are_half_hf_are_refused(void **state)
 {
     struct made m;
@@ -307,6 +319,7 @@ int main(void)
         cmocka_unit_test(shapes_and_config_must_say_the_same_bits_and_groups),
         cmocka_unit_test(forms_that_do_not_exist_are_refused),
         cmocka_unit_test(columns_that_are_no_whole_groups_are_refused),
+        cmocka_unit_test(a_head_beside_tied_embeddings_is_refused_whole_or_in_part),
         cmocka_unit_test(folders_that_are_half_hf_are_refused),
     };
 

@@ -34,6 +34,28 @@ static void an_untouched_copy_binds(void **state)
     free(config);
 }
 
+/* config: one key of the tiny one's changed. */
+static void config_refused(const char *config, const char *path, const char *value, const char *part)
+{
+    char *edited = edited_json(config, path, value);
+
+    bind_refused(rewritten_hf(wn_test_need_data(TINY_HF), NULL, 0, edited), part);
+    free(edited);
+}
+
+static void mlx_keys_with_hf_names_are_refused(void **state)
+{
+    char *config = tiny_config(), *bare = edited_json(config, "text_config.quantization_config", NULL);
+
+    (void)state;
+    config_refused(bare, "quantization", "{\"bits\":4,\"group_size\":32,\"mode\":\"mxfp4\"}",
+                   "'quantization' says that this is an MLX folder, but its tensors have HF's names");
+    config_refused(config, "text_config.expert_bank_split", "[0,4,4,4,4,4,4,4,4,4,4,4,4]",
+                   "'expert_bank_split' is for MLX folders, but the tensors have HF's names");
+    free(bare);
+    free(config);
+}
+
 static void a_missing_tensor_is_named(void **state)
 {
     (void)state;
@@ -191,6 +213,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_untouched_copy_binds),
+        cmocka_unit_test(mlx_keys_with_hf_names_are_refused),
         cmocka_unit_test(a_missing_tensor_is_named),
         cmocka_unit_test(a_wrong_shape_is_named_with_both),
         cmocka_unit_test(a_wrong_type_is_named),

@@ -2,6 +2,7 @@
 #include "model/names.h"
 #include "wn_test.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static struct wn_part gguf(const char *name)
@@ -70,6 +71,51 @@ static void mlx_names_scales_and_biases_after_their_weight(void **state)
     assert_true(wn_name_beside(weight, NULL, beside));
     assert_string_equal(beside, "model.layers.3.block_sparse_moe.switch_mlp.bank_lo.up_proj");
     assert_false(wn_name_beside("model.layers.0.self_attn.A_log", "scales", beside));
+}
+
+/* True when some role, in some bank of layer 1, is called that. */
+static bool is_written(const char *name)
+{
+    char made[WN_NAME_BYTES];
+
+    for (int i = 0; i < WN_ROLE_COUNT; i++)
+        for (unsigned k = 0; k < 2; k++)
+            for (uint32_t bank = WN_BANK_ONLY; bank <= WN_BANK_LO; bank++)
+                if (wn_name_write(WN_NAMING_MLX, "", (enum wn_role)i, k, 1, bank, made) && strcmp(made, name) == 0)
+                    return true;
+    return false;
+}
+
+/* Columns of a line: the name or module, the source, the shape, the layers, the stored form. */
+static void the_table_writes_every_mlx_name_of_the_released_model(void **state)
+{
+    const char *path = wn_test_need_data("catalog/k3-mlx-names.tsv");
+    FILE *f = fopen(path, "r");
+    char line[1024];
+    size_t n = 0;
+
+    (void)state;
+    assert_non_null(f);
+    assert_non_null(fgets(line, sizeof(line), f));
+    while (fgets(line, sizeof(line), f)) {
+        char name[WN_NAME_BYTES], *layer = strstr(line, "{l}"), *end = strchr(line, '\t');
+
+        assert_non_null(end);
+        if (strncmp(line, "vision_tower", 12) == 0)
+            continue;
+        *end = '\0';
+        if (layer)
+            snprintf(name, sizeof(name), "%.*s1%s", (int)(layer - line), line, layer + 3);
+        else
+            snprintf(name, sizeof(name), "%s", line);
+        if (strstr(end + 1, ".scales"))
+            strcat(name, ".weight");
+        if (!is_written(name))
+            fail_msg("no role is called '%s'", name);
+        n++;
+    }
+    fclose(f);
+    assert_true(n > 40);
 }
 
 static void the_second_bank_of_a_graded_layer_is_told_from_the_first(void **state)
@@ -158,6 +204,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_name_the_table_writes_is_understood),
         cmocka_unit_test(mlx_names_scales_and_biases_after_their_weight),
+        cmocka_unit_test(the_table_writes_every_mlx_name_of_the_released_model),
         cmocka_unit_test(the_second_bank_of_a_graded_layer_is_told_from_the_first),
         cmocka_unit_test(hf_experts_carry_their_number_in_the_name),
         cmocka_unit_test(the_router_and_its_bias_share_the_expert_axis),
