@@ -232,6 +232,17 @@ INLINE v32 v32_of_book_pairs(const uint8_t *p, const int8_t *book, float d)
     return v32_of_byte_pair(vzip1q_s8(low, high), vzip2q_s8(low, high), d);
 }
 
+/* To the order in which elements of pairs come, and back: none of its own here. */
+INLINE v32 v32_apart(v32 a)
+{
+    return a;
+}
+
+INLINE v32 v32_together(v32 a)
+{
+    return a;
+}
+
 INLINE vi vi_of_4_bytes(uint32_t bytes)
 {
     return (vi)vmovl_u16(vget_low_u16(vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(bytes)))));

@@ -58,6 +58,7 @@ INLINE void dot_side_by_side(const struct form f, struct stored *w, size_t ahead
         for (size_t j = 0; j < f.blocks; j++) {
             v32 value = v32_load(x + (s * f.blocks + j) * LANES);
 
+            value = in_pairs(f) ? v32_apart(value) : value;
             UNROLL
             for (size_t r = 0; r < rows; r++)
                 lanes[r] = v32_fma(f.block(p[r], &h[r], j), value, lanes[r]);
@@ -71,6 +72,9 @@ INLINE void dot_side_by_side(const struct form f, struct stored *w, size_t ahead
             lanes[r] =
                 v32_first(tail, v32_fma(block_tail(f, w[r].data + s * f.bytes, tail), value, lanes[r]), lanes[r]);
     }
+    UNROLL
+    for (size_t r = 0; r < rows; r++)
+        lanes[r] = in_pairs(f) ? v32_together(lanes[r]) : lanes[r];
     if (rows == 4)
         v32_fold_4(lanes, y);
     else
@@ -174,8 +178,11 @@ INLINE void decode(const struct form f, struct stored w, float *dst, size_t n)
             side_unpack(&w, s, spans - s, 0, &side);
         f.span(&w, p, s, &h);
         UNROLL
-        for (size_t j = 0; j < f.blocks; j++)
-            v32_store(dst + (s * f.blocks + j) * LANES, f.block(p, &h, j));
+        for (size_t j = 0; j < f.blocks; j++) {
+            v32 value = f.block(p, &h, j);
+
+            v32_store(dst + (s * f.blocks + j) * LANES, in_pairs(f) ? v32_together(value) : value);
+        }
     }
     if (tail)
         v32_store_first(dst + s * LANES, block_tail(f, w.data + s * f.bytes, tail), tail);

@@ -36,6 +36,12 @@ enum form_id { FORMS(NUMBER) FORM_NONE };
 FORMS(FORM)
 #undef FORM
 
+/* True for blocks that come in the order of v32_apart. */
+INLINE bool in_pairs(const struct form f)
+{
+    return f.block == block_mxfp4_split || f.block == block_affine4;
+}
+
 /* FORM_NONE: read by its definition. */
 static enum form_id form_of(const struct wn_matrix *m)
 {

@@ -228,6 +228,17 @@ INLINE v32 v32_of_book_pairs(const uint8_t *p, const int8_t *book, float d)
     return v32_of_byte_pair(_mm_unpacklo_epi8(low, high), _mm_unpackhi_epi8(low, high), _mm256_set1_ps(d));
 }
 
+/* To the order in which elements of pairs come, and back: none of its own here. */
+INLINE v32 v32_apart(v32 a)
+{
+    return a;
+}
+
+INLINE v32 v32_together(v32 a)
+{
+    return a;
+}
+
 /* WIDTH bytes as numbers. */
 INLINE vi vi_of_u8(const uint8_t *p)
 {
