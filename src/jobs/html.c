@@ -94,12 +94,13 @@ static void add_decimals(struct wn_html *h, double v, unsigned decimals)
     }
 }
 
+_Static_assert(sizeof(size_t) == sizeof(unsigned long), "%zu is taken as %lu");
+
 /* One conversion that starts behind the %; returns what stands behind it. */
 static const char *put_one(struct wn_html *h, const char *p, va_list *ap)
 {
     bool separated = *p == '\'';
     unsigned decimals = 0, longs = 0;
-    bool size = false;
 
     p += separated;
     if (*p == '.') {
@@ -107,25 +108,23 @@ static const char *put_one(struct wn_html *h, const char *p, va_list *ap)
         assert(decimals <= 9);
         p += 2;
     }
-    for (; *p == 'l'; p++)
+    for (; *p == 'l' || *p == 'z'; p++)
         longs++;
-    if (*p == 'z') {
-        size = true;
-        p++;
-    }
-    if (*p == 's')
+    switch (*p) {
+    case 's':
         add_text(h, va_arg(*ap, const char *));
-    else if (*p == 'f')
+        break;
+    case 'f':
         add_decimals(h, va_arg(*ap, double), decimals);
-    else if (*p == 'u' && size)
-        add_whole(h, va_arg(*ap, size_t), separated);
-    else if (*p == 'u' && longs == 2)
-        add_whole(h, va_arg(*ap, unsigned long long), separated);
-    else if (*p == 'u' && longs == 1)
-        add_whole(h, va_arg(*ap, unsigned long), separated);
-    else if (*p == 'u')
-        add_whole(h, va_arg(*ap, unsigned), separated);
-    else {
+        break;
+    case 'u':
+        add_whole(h,
+                  longs == 2   ? va_arg(*ap, unsigned long long)
+                  : longs == 1 ? va_arg(*ap, unsigned long)
+                               : va_arg(*ap, unsigned),
+                  separated);
+        break;
+    default:
         assert(*p == '%');
         add(h, "%", 1);
     }

@@ -12,7 +12,7 @@ void wn_report_put_share(struct wn_html *h, double share)
     if (isnan(share))
         wn_html_put(h, "not measured");
     else
-        wn_html_put(h, "%.1f %%", 100 * share);
+        wn_html_put(h, "%.1f&nbsp;%%", 100 * share);
 }
 
 void wn_report_put_cell(struct wn_html *h, double v, unsigned decimals, const char *unit)

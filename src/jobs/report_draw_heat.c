@@ -111,7 +111,7 @@ static void put_rows(struct wn_html *h, const struct wn_report_numbers *n, const
 static void put_labels(struct wn_html *h, const struct wn_report_numbers *n, double row_height)
 {
     double width = WIDTH - LEFT - RIGHT, bottom = TOP + row_height * n->layer_count;
-    double step = wn_report_nice_step(n->expert_count / 9.0);
+    uint32_t step = (uint32_t)wn_report_nice_step(n->expert_count / 9.0);
     uint32_t every = (uint32_t)wn_report_nice_step(13 / row_height);
 
     for (uint32_t i = 0; i < n->layer_count; i++)
@@ -119,8 +119,8 @@ static void put_labels(struct wn_html *h, const struct wn_report_numbers *n, dou
             wn_html_put(h, "<text class=\"soft\" x=\"%u\" y=\"%.1f\" text-anchor=\"end\">%" PRIu32 "</text>\n",
                         LEFT - 6, TOP + (i + 0.5) * row_height + 4, n->layers[i].layer);
     wn_html_put(h, "<text class=\"soft\" x=\"%u\" y=\"%u\" text-anchor=\"end\">layer</text>\n", LEFT - 6, TOP - 8);
-    for (double v = step; v <= n->expert_count; v += step)
-        wn_html_put(h, "<text class=\"soft\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.0f</text>\n",
+    for (uint32_t v = step; v <= n->expert_count; v += step)
+        wn_html_put(h, "<text class=\"soft\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%" PRIu32 "</text>\n",
                     LEFT + width * v / n->expert_count, bottom + 16, v);
     wn_html_put(h, "<text class=\"soft\" x=\"%u\" y=\"%.1f\">experts, most salient first</text>\n", LEFT, bottom + 34);
     if (n->planned) {

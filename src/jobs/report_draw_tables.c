@@ -196,16 +196,17 @@ static bool comparable(const struct wn_report_domain *a, const struct wn_report_
     return a->value[WN_REPORT_PERPLEXITY] > 0;
 }
 
-static void put_perplexity(struct wn_html *h, const struct wn_report_domain *d, const struct wn_report_domain *first)
+/* The value of a later result (NULL: it lacks the domain), and its change against the first one's. */
+static void put_change(struct wn_html *h, const struct wn_report_domain *d, const struct wn_report_domain *first)
 {
     double v = d ? d->value[WN_REPORT_PERPLEXITY] : NAN;
 
     wn_report_put_cell(h, v, 3, "");
-    if (d == first)
-        return;
-    if (isnan(v) || !first || !comparable(first, d))
-        wn_html_put(h, "<td class=\"no\">%s</td>", isnan(v) ? "" : "other text: not compared");
-    else {
+    if (!d || isnan(v)) {
+        wn_html_put(h, "<td></td>");
+    } else if (!comparable(first, d)) {
+        wn_html_put(h, "<td class=\"no\">other text: not compared</td>");
+    } else {
         double change = 100 * (v / first->value[WN_REPORT_PERPLEXITY] - 1);
 
         wn_html_put(h, "<td>%s%.2f %%</td>", change >= 0 ? "+" : "", change);
@@ -227,8 +228,9 @@ static void put_perplexities(struct wn_html *h, const struct wn_report_page *p)
 
         wn_html_put(h, "<tr><th scope=\"row\">%s</th>", first->domain);
         wn_report_put_cell(h, first->value[WN_REPORT_PREDICTED], 0, "");
-        for (size_t i = 0; i < p->eval_count; i++)
-            put_perplexity(h, i ? wn_report_eval_find(&p->evals[i], first->domain) : first, first);
+        wn_report_put_cell(h, first->value[WN_REPORT_PERPLEXITY], 3, "");
+        for (size_t i = 1; i < p->eval_count; i++)
+            put_change(h, wn_report_eval_find(&p->evals[i], first->domain), first);
         wn_html_put(h, "</tr>\n");
     }
     wn_html_put(h, "</tbody></table></div>\n");

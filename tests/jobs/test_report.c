@@ -281,6 +281,35 @@ static void what_is_not_there_is_said(void **state)
     free(page);
 }
 
+/* Layer 2 and source "b" have no saliency: their shares are none, and are in no mean, spread or list. */
+static void what_has_no_saliency_has_no_share(void **state)
+{
+    const char *folder = wn_test_folder();
+    const struct wn_report_options o = {.saliency_path = wn_test_path(folder, "s.npz"),
+                                        .plan_path = put_file(folder, "p.json", report_plan)};
+    struct wn_saliency s;
+    struct wn_err err;
+    char *page;
+
+    (void)state;
+    report_archive(&s, report_labels);
+    for (uint32_t e = 0; e < 4; e++)
+        s.source_saliency[wn_saliency_source_row(&s, 0, 2) + e] = 0;
+    memset(s.source_saliency + wn_saliency_source_row(&s, 1, 0), 0, (size_t)3 * 10 * sizeof(double));
+    wn_saliency_add_up(&s);
+    CHECK_OK(wn_saliency_write(&s, o.saliency_path, false, &err), &err);
+    wn_saliency_release(&s);
+    page = page_of(&o, wn_test_path(folder, "r.html"));
+    check_whole(page);
+    check_alone(page);
+    has(page, "<p class=\"no\">not measured: it has no saliency</p>");
+    /* layer 1 keeps 40 of 60; the best quarter, two and a half of ten, has all */
+    has(page, "<tr><th scope=\"row\">least concentrated layer</th><td>62.5</td><td>100.0</td>");
+    has(page, "<tr><th scope=\"row\">most concentrated layer</th><td>62.5</td><td>100.0</td>");
+    has(page, "<tr><th scope=\"row\">1</th><td>3 of 10</td><td>33.33 %</td><td>0.00 %</td></tr>\n</tbody>");
+    free(page);
+}
+
 /* 92 layers of 896 experts, six sources. */
 static void the_page_of_the_real_size_is_small(void **state)
 {
@@ -402,6 +431,7 @@ int main(void)
         cmocka_unit_test(overlap_is_told_against_chance),
         cmocka_unit_test(what_does_not_belong_together_is_noted),
         cmocka_unit_test(what_is_not_there_is_said),
+        cmocka_unit_test(what_has_no_saliency_has_no_share),
         cmocka_unit_test(the_page_of_the_real_size_is_small),
         cmocka_unit_test(an_output_that_exists_is_kept),
         cmocka_unit_test(wrong_inputs_are_refused_by_name_and_nothing_is_written),
