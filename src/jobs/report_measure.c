@@ -326,7 +326,7 @@ static bool plan_half(const struct wn_saliency *s, struct wn_plan *p, struct wn_
         wn_rank(rank, n);
         for (uint32_t e = 0; e < keep; e++)
             to->keep[e] = rank[e].expert;
-        *to = (struct wn_plan_layer){l, keep, to->keep};
+        *to = (struct wn_plan_layer){.layer = l, .keep_count = keep, .keep = to->keep};
         p->layer_count++;
     }
     free(rank);
