@@ -99,6 +99,8 @@ static int run(const struct command *self, int argc, const char **argv)
         return opt_wrong(self, "--seq and --max-tokens are not negative");
     if (o.ram && !opt_bytes(self, "ram", o.ram, &c.ram))
         return EXIT_USAGE;
+    if (o.ram && c.ram == 0)
+        return opt_wrong(self, "--ram %s: that is no memory at all; without --ram there is no limit", o.ram);
     c.corpus = o.corpus;
     c.out = o.out;
     c.overwrite = o.force;

@@ -99,20 +99,18 @@ static bool run(struct wn_calibration_run *r, struct wn_err *err)
            wn_calibration_take_up(r, err) && wn_calibration_run_layers(r, err) && write_archive(r, err);
 }
 
-/* What would only be found out at the end. */
+/* What would only be found out at the end: the output is begun, and left for later. */
 static bool check_out(const struct wn_calibrate_options *o, const struct wn_model *m, struct wn_err *err)
 {
-    char *folder;
-    bool there;
+    struct wn_outfile probe;
 
-    if (!wn_outfile_may_open(o->out, o->overwrite, err) || !wn_output_spares(o->out, &o->corpus, 1, m, err))
+    if (!*o->out)
+        return wn_fail(err, WN_ERR_ARG, "the output has no name");
+    if (!wn_outfile_may_open(o->out, o->overwrite, err) || !wn_output_spares(o->out, &o->corpus, 1, m, err) ||
+        !wn_outfile_open(&probe, o->out, o->overwrite, err))
         return false;
-    folder = wn_path_parent(o->out, err);
-    if (!folder)
-        return false;
-    there = wn_path_is_folder(folder);
-    free(folder);
-    return there || wn_fail(err, WN_ERR_ARG, "'%s' cannot be written: there is no such folder", o->out);
+    wn_outfile_abandon(&probe);
+    return true;
 }
 
 static bool tell_need(const struct wn_calibration_run *r, struct wn_err *err)

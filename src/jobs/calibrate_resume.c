@@ -48,6 +48,19 @@ static bool load_records(struct wn_calibration_run *r, struct wn_err *err)
     return true;
 }
 
+/* What lies there may have lain there long: the streams that the next layer reads are looked at as a whole. */
+static bool check_streams(const struct wn_calibration_run *r, struct wn_err *err)
+{
+    uint32_t next = r->result.layers_resumed;
+
+    if (next == r->c.config->layer_count || (next == 0 && !wn_store_has_stream(&r->store, 0)))
+        return true;
+    for (uint32_t i = 0; i <= next; i++)
+        if ((i == next || wn_layer_banks(r->c.config, i)) && !wn_store_check_stream(&r->store, i, r->job, err))
+            return false;
+    return true;
+}
+
 static bool check_disk(const struct wn_calibration_run *r, struct wn_err *err)
 {
     uint64_t room, need = r->c.need.activations;
@@ -90,7 +103,7 @@ bool wn_calibration_open_store(struct wn_calibration_run *r, struct wn_err *err)
 
     if (!sample_data(source, &sample, err))
         return false;
-    snprintf(facts[0].value, sizeof facts[0].value, "winnow calibration 2");
+    snprintf(facts[0].value, sizeof facts[0].value, "winnow calibration 3");
     wn_source_fingerprint(source, fingerprint);
     snprintf(facts[1].value, sizeof facts[1].value, "%s", fingerprint);
     snprintf(facts[2].value, sizeof facts[2].value, "%016" PRIx64, sample);
@@ -108,5 +121,5 @@ bool wn_calibration_open_store(struct wn_calibration_run *r, struct wn_err *err)
 
 bool wn_calibration_take_up(struct wn_calibration_run *r, struct wn_err *err)
 {
-    return load_records(r, err) && check_disk(r, err);
+    return load_records(r, err) && check_streams(r, err) && check_disk(r, err);
 }

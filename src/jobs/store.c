@@ -11,6 +11,7 @@
 
 #define STATE_LIMIT 65536
 #define STATE_NAME  "state.json"
+#define CHECK_STEP  ((size_t)1 << 20)
 #define LOCK_NAME   "winnow.lock"
 #define MADE_KEY    "made" /* in the state: the folder is ours, and goes with what is in it */
 
@@ -214,6 +215,7 @@ void wn_store_close(struct wn_store *s)
         return;
     wn_store_close_streams(s);
     wn_outfile_abandon(&s->out);
+    wn_fingerprint_release(&s->print);
     wn_lock_release(&s->lock);
     free(s->folder);
     *s = (struct wn_store){0};
@@ -236,23 +238,67 @@ void wn_store_shape(struct wn_store *s, uint64_t tokens, uint64_t token_bytes)
     s->token_bytes = token_bytes;
 }
 
-static bool stream_open(struct wn_store *s, uint32_t layer, struct wn_err *err)
+static bool stream_find(const struct wn_store *s, uint32_t layer, struct wn_file *f, struct wn_err *err)
 {
     char *path = stream_path(s, layer, err);
-    struct wn_file *f = &s->stream[s->stream_count];
-    bool ok;
+    uint64_t bytes = s->tokens * s->token_bytes + WN_DIGEST_BYTES;
+    bool ok = path && wn_file_open(f, path, err);
 
-    if (!path)
-        return false;
-    ok = wn_file_open(f, path, err);
     free(path);
     if (!ok)
         return wn_fail_in(err, "the work folder is damaged, start anew with --fresh");
+    if (f->bytes == bytes)
+        return true;
+    wn_fail(err, WN_ERR_FORMAT,
+            "'%s' has %" PRIu64 " bytes and should have %" PRIu64
+            ": the work folder is damaged, start anew with --fresh",
+            f->path, f->bytes, bytes);
+    wn_file_close(f);
+    return false;
+}
+
+static bool stream_open(struct wn_store *s, uint32_t layer, struct wn_err *err)
+{
+    if (!stream_find(s, layer, &s->stream[s->stream_count], err))
+        return false;
     s->stream_count++;
-    return f->bytes == s->tokens * s->token_bytes || wn_fail(err, WN_ERR_FORMAT,
-                                                             "'%s' has %" PRIu64 " bytes and should have %" PRIu64
-                                                             ": the work folder is damaged, start anew with --fresh",
-                                                             f->path, f->bytes, s->tokens * s->token_bytes);
+    return true;
+}
+
+/* The digest of all but the last WN_DIGEST_BYTES, which are `said`. */
+static bool stream_digest(const struct wn_file *f, struct wn_fingerprint *print, const struct wn_job *job,
+                          uint8_t said[WN_DIGEST_BYTES], uint8_t digest[WN_DIGEST_BYTES], struct wn_err *err)
+{
+    uint64_t end = f->bytes - WN_DIGEST_BYTES;
+    char *buffer = wn_alloc(CHECK_STEP, 1, err);
+    bool ok = buffer && wn_fingerprint_begin(print, err);
+
+    for (uint64_t at = 0; ok && at < end; at += CHECK_STEP) {
+        size_t n = (size_t)wn_min_u64(CHECK_STEP, end - at);
+
+        ok = wn_file_read(f, at, buffer, n, err) && wn_fingerprint_add(print, buffer, n, err) &&
+             wn_job_progress(job, "checking", at + n, end, "bytes", err);
+    }
+    free(buffer);
+    return ok && wn_file_read(f, end, said, WN_DIGEST_BYTES, err) && wn_fingerprint_end(print, digest, err);
+}
+
+bool wn_store_check_stream(const struct wn_store *s, uint32_t layer, const struct wn_job *job, struct wn_err *err)
+{
+    struct wn_fingerprint print = {0};
+    uint8_t said[WN_DIGEST_BYTES], digest[WN_DIGEST_BYTES];
+    struct wn_file f;
+    bool ok;
+
+    if (!stream_find(s, layer, &f, err))
+        return false;
+    ok = stream_digest(&f, &print, job, said, digest, err);
+    if (ok && memcmp(said, digest, sizeof said) != 0)
+        ok = wn_fail(err, WN_ERR_FORMAT,
+                     "'%s' is not what was written: the work folder is damaged, start anew with --fresh", f.path);
+    wn_fingerprint_release(&print);
+    wn_file_close(&f);
+    return ok;
 }
 
 bool wn_store_open_streams(struct wn_store *s, const uint32_t *layers, size_t n, struct wn_err *err)
@@ -289,20 +335,26 @@ bool wn_store_begin_stream(struct wn_store *s, uint32_t layer, struct wn_err *er
 
     if (!path)
         return false;
-    ok = wn_outfile_open(&s->out, path, true, err);
+    wn_fingerprint_release(&s->print);
+    ok = wn_fingerprint_begin(&s->print, err) && wn_outfile_open(&s->out, path, true, err);
     free(path);
     return ok;
 }
 
 bool wn_store_write(struct wn_store *s, size_t n, const float *src, struct wn_err *err)
 {
-    return wn_outfile_write(&s->out, src, n * (size_t)s->token_bytes, err);
+    size_t bytes = n * (size_t)s->token_bytes;
+
+    return wn_fingerprint_add(&s->print, src, bytes, err) && wn_outfile_write(&s->out, src, bytes, err);
 }
 
 bool wn_store_commit_stream(struct wn_store *s, struct wn_err *err)
 {
+    uint8_t digest[WN_DIGEST_BYTES];
+
     assert(s->out.at == s->tokens * s->token_bytes);
-    return wn_outfile_commit(&s->out, err);
+    return wn_fingerprint_end(&s->print, digest, err) && wn_outfile_write(&s->out, digest, sizeof digest, err) &&
+           wn_outfile_commit(&s->out, err);
 }
 
 void wn_store_drop_stream(struct wn_store *s, uint32_t layer)

@@ -3,7 +3,8 @@
  *
  *     winnow.lock    held while a run works here
  *     state.json     what the run is made of: model, corpus, settings; the mark of a folder that is ours
- *     stream-LLL     the running stream as it enters layer LLL, f32 [token][hidden]; complete when it has its name
+ *     stream-LLL     the running stream as it enters layer LLL, f32 [token][hidden]; complete when it has its name;
+ *                    behind it the SHA-256 of that
  *     layer-LLL      the record of a finished layer
  *
  * A layer is finished when its record is there: it is put in place (whole, durable) only after the stream that leaves
@@ -17,6 +18,8 @@
 #define WN_JOBS_STORE_H
 
 #include "base/bytes.h"
+#include "jobs/fingerprint.h"
+#include "jobs/talk.h"
 #include "sys/file.h"
 
 /* One thing that must not change between a run and the one that takes it up. */
@@ -32,7 +35,8 @@ struct wn_store {
     uint64_t token_bytes, tokens; /* a stream's shape */
     struct wn_file *stream;       /* [stream_count] open for reading: the entering stream's banks, then itself */
     size_t stream_count;
-    struct wn_outfile out; /* the leaving stream */
+    struct wn_outfile out;       /* the leaving stream ... */
+    struct wn_fingerprint print; /* ... and what it is known by */
 };
 
 /*
@@ -56,6 +60,9 @@ bool wn_store_has_record(const struct wn_store *s, uint32_t layer);
 /* Opens streams [n] (numbers of layers) for reading, in that order. A wrong size is refused. */
 WN_CHECKED bool wn_store_open_streams(struct wn_store *s, const uint32_t *layers, size_t n, struct wn_err *err);
 void wn_store_close_streams(struct wn_store *s);
+/* Reads a whole stream and refuses one that is not what was written. */
+WN_CHECKED bool wn_store_check_stream(const struct wn_store *s, uint32_t layer, const struct wn_job *job,
+                                      struct wn_err *err);
 /* Tokens first .. first + n - 1 of the i-th open stream. */
 WN_CHECKED bool wn_store_read(const struct wn_store *s, size_t i, uint64_t first, size_t n, float *dst,
                               struct wn_err *err);

@@ -257,6 +257,7 @@ static void too_little_memory_is_refused_with_the_number_that_works(void **state
 static void what_cannot_work_is_refused_before_anything_is_made(void **state)
 {
     const char *folder = wn_test_folder();
+    char name[256] = "";
     struct wn_err err;
     struct calibration c = {.model = wn_test_need_data(TINY),
                             .o = {.corpus = random_corpus(2, 16, 400, 1), .out = wn_test_path(folder, "sal.npz")}};
@@ -269,7 +270,12 @@ static void what_cannot_work_is_refused_before_anything_is_made(void **state)
     CHECK_OK(calibrate(&c, &err), &err);
 
     c.o.out = wn_test_path(folder, "no/such/sal.npz");
-    CHECK_FAILS(calibrate(&c, &err), &err, "there is no such folder");
+    CHECK_FAILS(calibrate(&c, &err), &err, "no/such/sal.npz.part': No such file");
+    c.o.out = "";
+    CHECK_FAILS(calibrate(&c, &err), &err, "the output has no name");
+    memset(name, 'n', 252); /* a name that only its .part makes too long */
+    c.o.out = wn_test_path(folder, name);
+    CHECK_FAILS(calibrate(&c, &err), &err, "File name too long");
     c.o.out = wn_test_path(folder, "sal2.npz");
     c.o.corpus = wn_test_path(folder, "no.jsonl");
     CHECK_FAILS(calibrate(&c, &err), &err, "no.jsonl");
