@@ -145,6 +145,7 @@ static bool choose_layer(const struct wn_saliency *s, enum wn_criterion c, const
                          struct wn_ranked *rank, struct wn_plan_layer *l, struct wn_err *err)
 {
     uint32_t experts = s->layer_experts[l->layer];
+    double sum = 0;
 
     if (keep > experts)
         return wn_fail(err, WN_ERR_ARG, "layer %" PRIu32 " has %" PRIu32 " experts, fewer than the %" PRIu32 " to keep",
@@ -153,8 +154,13 @@ static bool choose_layer(const struct wn_saliency *s, enum wn_criterion c, const
     if (!l->keep)
         return false;
     l->keep_count = keep;
-    for (uint32_t e = 0; e < experts; e++)
+    for (uint32_t e = 0; e < experts; e++) {
         rank[e] = (struct wn_ranked){score_of(s, c, factor, l->layer, e), e};
+        sum += rank[e].score;
+    }
+    if (!(sum > 0))
+        return wn_fail(err, WN_ERR_FORMAT, "layer %" PRIu32 ": the sums of all its experts are zero, so none is better",
+                       l->layer);
     wn_rank(rank, experts);
     for (uint32_t i = 0; i < keep; i++)
         l->keep[i] = rank[i].expert;

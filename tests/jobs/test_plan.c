@@ -134,6 +134,40 @@ static void sums_that_no_number_holds_are_refused(void **state)
     CHECK_FAILS(wn_plan_make(path, &o, &p, &kept, &err), &err, "more than a number can hold");
 }
 
+static void sums_of_nothing_but_zeros_are_nothing_to_choose_by(void **state)
+{
+    static const uint32_t experts[2] = {0, 4};
+    static const char *const labels[2] = {"a", "b"};
+    const struct wn_source_weight only_b = {"b", 1};
+    const struct wn_plan_options all = {.keep = 2, .min_experts = 1},
+                                 b = {.keep = 2, .min_experts = 1, .weights = &only_b, .weight_count = 1};
+    struct wn_saliency s;
+    struct wn_plan_kept kept;
+    struct wn_plan p;
+    struct wn_err err;
+
+    (void)state;
+    for (int full = 0; full < 2; full++) {
+        const char *path = wn_test_path(wn_test_folder(), "s.npz");
+
+        CHECK_OK(wn_saliency_init(&s, 2, experts, 1, 0, 2, labels, &err), &err);
+        s.source_tokens[0] = s.source_tokens[1] = 10;
+        if (full)
+            s.source_saliency[wn_saliency_source_row(&s, 0, 1) + 3] = 1;
+        wn_saliency_add_up(&s);
+        CHECK_OK(wn_saliency_write(&s, path, false, &err), &err);
+        wn_saliency_release(&s);
+        CHECK_FAILS(wn_plan_make(path, &b, &p, &kept, &err), &err, "layer 1: the sums of all its experts are zero");
+        if (full) {
+            CHECK_OK(wn_plan_make(path, &all, &p, &kept, &err), &err);
+            wn_plan_release(&p);
+            wn_plan_kept_release(&kept);
+        } else {
+            CHECK_FAILS(wn_plan_make(path, &all, &p, &kept, &err), &err, "layer 1: the sums of all its experts");
+        }
+    }
+}
+
 static void the_lower_id_stays_on_a_tie(void **state)
 {
     /* counts over both sources: 5 6 7 8 9 10 11 12; prose alone: all 5 */
@@ -480,6 +514,7 @@ int main(void)
         cmocka_unit_test(the_most_salient_experts_stay_in_rising_order),
         cmocka_unit_test(weights_turn_the_choice),
         cmocka_unit_test(sums_that_no_number_holds_are_refused),
+        cmocka_unit_test(sums_of_nothing_but_zeros_are_nothing_to_choose_by),
         cmocka_unit_test(the_lower_id_stays_on_a_tie),
         cmocka_unit_test(a_share_is_rounded_to_the_nearest_number),
         cmocka_unit_test(layers_of_896_experts_and_of_one_are_planned),
