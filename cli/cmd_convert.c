@@ -1,5 +1,5 @@
 /*
- * winnow convert: prune's road with the identity plan, to split, join or copy a model.
+ * winnow convert: prune's road with the identity plan, to split, join or copy a model, or to change its container.
  */
 #include "cut.h"
 
@@ -18,5 +18,5 @@ static int run(const struct command *self, int argc, const char **argv)
 }
 
 const struct command cmd_convert = {"convert", "MODEL -o OUT [OPTIONS]",
-                                    "copy a model within its container, split or joined, bytes unchanged", run,
-                                    "model-00001-of-00014.gguf --joined --out model.gguf"};
+                                    "copy a model, split or joined, or make a GGUF or an MLX folder of it", run,
+                                    "Kimi-K3 --format gguf --shard-size 48GB --out Kimi-K3.gguf"};

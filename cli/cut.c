@@ -2,6 +2,9 @@
 #include "cut.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static void print_result(const char *out, const struct wn_prune_result *r, bool dry_run)
 {
@@ -25,6 +28,54 @@ static json_t *json_result(const char *out, const struct wn_prune_result *r, boo
                      (json_int_t)r->source_bytes, "out_bytes", (json_int_t)r->out_bytes, "out_tensor_bytes",
                      (json_int_t)r->out_tensor_bytes, "files", (json_int_t)r->files, "tensors", (json_int_t)r->tensors,
                      "copied_bytes", (json_int_t)r->copied_bytes, "seconds", r->seconds);
+}
+
+/* What stands behind the last slash. */
+static const char *plan_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+/* The place of text among names[n], or false with a sentence. NULL is the first. */
+static bool one_of(const struct command *self, const char *option, const char *text, const char *const *names, int n,
+                   int *which)
+{
+    char list[64] = "";
+
+    *which = 0;
+    for (int i = 0; i < n; i++) {
+        if (!text || strcmp(text, names[i]) == 0) {
+            *which = i;
+            return true;
+        }
+        (void)snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "", names[i]);
+    }
+    (void)opt_wrong(self, "--%s is '%s', known are %s", option, text, list);
+    return false;
+}
+
+/* What the options say about the container; false: a sentence was said. */
+static bool take_format(const struct command *self, const struct cut_options *o, struct wn_prune_options *p)
+{
+    static const char *const formats[] = {"gguf", "hf", "mlx"}, *const encoders[] = {"fit", "minmax"},
+                             *const bits[] = {"8", "2", "3", "4", "5", "6", "16"};
+    int format, encoder, rest;
+
+    if (!one_of(self, "format", o->format, formats, 3, &format) ||
+        !one_of(self, "encoder", o->encoder, encoders, 2, &encoder) ||
+        !one_of(self, "rest-bits", o->rest_bits, bits, 7, &rest))
+        return false;
+    if (o->format)
+        p->format = format == 0 ? WN_FORMAT_GGUF : format == 1 ? WN_FORMAT_HF : WN_FORMAT_MLX;
+    if ((o->encoder || o->rest_bits) && p->format != WN_FORMAT_MLX) {
+        (void)opt_wrong(self, "--%s goes with --format mlx", o->encoder ? "encoder" : "rest-bits");
+        return false;
+    }
+    p->encoder = encoder == 0 ? WN_ENCODER_FIT : WN_ENCODER_MINMAX;
+    p->rest_bits = (unsigned)strtoul(bits[rest], NULL, 10);
+    return true;
 }
 
 int cut(const struct command *self, const char *source, const struct wn_plan *plan, const struct cut_options *o)
@@ -53,11 +104,15 @@ int cut(const struct command *self, const char *source, const struct wn_plan *pl
     } else if (o->joined) {
         p.layout = WN_LAYOUT_JOINED;
     }
+    if (!take_format(self, o, &p))
+        return EXIT_USAGE;
+    p.plan_name = o->plan ? plan_name(o->plan) : NULL;
     /* any mixture of experts is cut, also one that winnow does not compute: then there is no model to warn of */
     p.model = m = wn_model_open(source, &err);
     if (m)
         tell_warning(m);
-    ok = wn_output_spares(o->out, inputs, 2, m, &err) && wn_prune(&p, &job, &r, &err);
+    ok = wn_output_spares(o->out, inputs, 2, m, &err) && (p.pool = make_pool(&err)) && wn_prune(&p, &job, &r, &err);
+    wn_pool_free(p.pool);
     wn_model_close(m);
     if (!ok)
         return talk_failed(&err);

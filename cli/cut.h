@@ -8,7 +8,7 @@
 #include <winnow/prune.h>
 
 struct cut_options {
-    char *out, *shard_size;
+    char *out, *shard_size, *format, *rest_bits, *encoder;
     const char *plan; /* the plan's file, which the output must spare; NULL: none */
     int joined, dry_run, force, force_plan;
 };
@@ -17,6 +17,17 @@ struct cut_options {
 #define CUT_OPTIONS(o)                                                                                                 \
     {"out", 'o', POPT_ARG_STRING, &(o).out, 0, "where the output goes; must not exist", "PATH"},                       \
         {"shard-size", 0, POPT_ARG_STRING, &(o).shard_size, 0, "split into files of at most this size", "48GB"},       \
+        {"format", 0, POPT_ARG_STRING, &(o).format, 0, "gguf, hf or mlx (default: the source's)", "NAME"},             \
+        {"rest-bits",                                                                                                  \
+         0,                                                                                                            \
+         POPT_ARG_STRING,                                                                                              \
+         &(o).rest_bits,                                                                                               \
+         0,                                                                                                            \
+         "mlx: bits of matrices that are no experts, 16 for as they are (default: 8)",                                 \
+         "N"},                                                                                                         \
+        {"encoder",    0, POPT_ARG_STRING,                                                                             \
+         &(o).encoder, 0, "mlx: how experts of fewer bits are encoded, fit or minmax (default: fit)",                  \
+         "NAME"},                                                                                                      \
         {"joined", 0, POPT_ARG_NONE, &(o).joined, 0, "one file", NULL},                                                \
         {"dry-run", 'n', POPT_ARG_NONE, &(o).dry_run, 0, "say what would be written, and its size, then stop", NULL},  \
     {                                                                                                                  \

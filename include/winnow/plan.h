@@ -10,10 +10,12 @@ struct wn_plan_layer {
     uint32_t layer; /* 0-based tensor layer number */
     uint32_t keep_count;
     uint32_t *keep; /* old expert ids in the new order; owned */
+    /* A graded layer: the first hi_count keep their bytes, the rest are stored in lo_bits. lo_bits 0: all keep theirs. */
+    uint32_t hi_count, lo_bits;
 };
 
 struct wn_plan {
-    char mode[16]; /* "uniform" */
+    char mode[16]; /* "uniform", "global", "graded" */
     uint32_t top_k, num_experts, min_experts;
     uint32_t layer_count;         /* MoE layers */
     struct wn_plan_layer *layers; /* by rising layer; owned */
@@ -26,8 +28,8 @@ struct wn_plan {
 
 WN_API void wn_plan_release(struct wn_plan *p);
 /*
- * Refuses: ids out of range or twice, fewer than top_k kept, "bits" other than the source's, contradictions; by name
- * and number. On failure *p is all zero.
+ * Refuses: ids out of range or twice, fewer than top_k kept, "bits" that are no build (docs/formats/plan.md), contradictions;
+ * by name and number. On failure *p is all zero.
  */
 WN_API WN_CHECKED bool wn_plan_read(struct wn_plan *p, const char *path, struct wn_err *err);
 WN_API WN_CHECKED bool wn_plan_parse(struct wn_plan *p, const char *json, size_t n, struct wn_err *err);
@@ -36,6 +38,8 @@ WN_API WN_CHECKED bool wn_plan_write(const struct wn_plan *p, const char *path, 
 WN_API const struct wn_plan_layer *wn_plan_find(const struct wn_plan *p, uint32_t layer);
 /* True when every layer keeps the same number. */
 WN_API bool wn_plan_is_uniform(const struct wn_plan *p);
+/* True when a layer has experts of fewer bits. */
+WN_API bool wn_plan_is_graded(const struct wn_plan *p);
 
 /* Making one from a saliency archive. */
 

@@ -7,11 +7,26 @@
 #include <winnow/job.h>
 #include <winnow/model.h>
 #include <winnow/plan.h>
+#include <winnow/pool.h>
 
 enum wn_layout {
     WN_LAYOUT_AS_SOURCE, /* one file stays one; a set stays split the way it was (by layer, for HF folders) */
     WN_LAYOUT_JOINED,    /* one file */
     WN_LAYOUT_SPLIT      /* cut at shard_bytes */
+};
+
+/* What the output is. Another container than the source's is made from HF folders of models that winnow computes. */
+enum wn_format {
+    WN_FORMAT_AS_SOURCE,
+    WN_FORMAT_GGUF, /* as K3's converter writes it: matrices keep their type, MXFP4 in GGUF's packing */
+    WN_FORMAT_HF,   /* the source must be one */
+    WN_FORMAT_MLX   /* docs/formats/mlx.md */
+};
+
+/* How affine codes are found (docs/formats/quants.md); readers need not know. */
+enum wn_encoder {
+    WN_ENCODER_FIT,   /* experts of fewer bits by least squares, the rest by MLX's own rule */
+    WN_ENCODER_MINMAX /* all by MLX's own rule */
 };
 
 struct wn_prune_options {
@@ -22,6 +37,11 @@ struct wn_prune_options {
     uint64_t shard_bytes; /* WN_LAYOUT_SPLIT */
     bool overwrite, dry_run;
     bool force_plan; /* accept a plan whose model fingerprint is another's */
+    enum wn_format format;
+    const char *plan_name; /* what an MLX folder calls the plan; NULL: nothing */
+    unsigned rest_bits;    /* MLX: of matrices that are no experts: 2, 3, 4, 5, 6, 8 affine; 0: 8; 16: as they are */
+    enum wn_encoder encoder;
+    struct wn_pool *pool; /* for containers that are made, not copied; NULL: one thread */
 };
 
 struct wn_prune_result {

@@ -152,6 +152,10 @@ static void release_census(struct census *c)
 static bool fill_layer(struct wn_keep_layer *l, const struct wn_plan_layer *plan, struct wn_err *err)
 {
     l->hi = l->count = plan ? plan->keep_count : l->experts;
+    if (plan && plan->lo_bits) {
+        l->hi = plan->hi_count;
+        l->lo_bits = plan->lo_bits;
+    }
     l->keep = wn_alloc(l->count, sizeof(*l->keep), err);
     l->new_of = wn_alloc(l->experts, sizeof(*l->new_of), err);
     if (!l->keep || !l->new_of)
@@ -179,7 +183,7 @@ static bool is_identity(const struct wn_keep *k)
     for (uint32_t i = 0; i < k->layer_count; i++) {
         const struct wn_keep_layer *l = &k->layers[i];
 
-        if (l->count != l->experts)
+        if (l->count != l->experts || l->lo_bits)
             return false;
         for (uint32_t e = 0; e < l->count; e++)
             if (l->keep[e] != e)
@@ -407,6 +411,14 @@ uint32_t wn_keep_widest(const struct wn_keep *k, bool after)
         widest = n > widest ? n : widest;
     }
     return widest;
+}
+
+bool wn_keep_is_graded(const struct wn_keep *k)
+{
+    for (uint32_t i = 0; i < k->layer_count; i++)
+        if (k->layers[i].lo_bits)
+            return true;
+    return false;
 }
 
 bool wn_keep_is_uniform(const struct wn_keep *k)

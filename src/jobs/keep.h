@@ -65,6 +65,8 @@ const struct wn_keep_layer *wn_keep_find(const struct wn_keep *k, uint32_t layer
 uint32_t wn_keep_widest(const struct wn_keep *k, bool after);
 /* True when all layers with experts keep the same number. */
 bool wn_keep_is_uniform(const struct wn_keep *k);
+/* True when a layer stores some of its experts in fewer bits. */
+bool wn_keep_is_graded(const struct wn_keep *k);
 
 /* A run of source bytes that stays together in the output. */
 struct wn_keep_range {

@@ -38,6 +38,14 @@ const struct wn_plan_layer *wn_plan_find(const struct wn_plan *p, uint32_t layer
     return NULL;
 }
 
+bool wn_plan_is_graded(const struct wn_plan *p)
+{
+    for (uint32_t i = 0; i < p->layer_count; i++)
+        if (p->layers[i].lo_bits)
+            return true;
+    return false;
+}
+
 bool wn_plan_is_uniform(const struct wn_plan *p)
 {
     for (uint32_t i = 1; i < p->layer_count; i++)
@@ -72,7 +80,19 @@ static bool add_layer(struct wn_buf *b, const struct wn_plan_layer *l, bool last
     for (uint32_t i = 0; i < l->keep_count; i++)
         if (!wn_buf_printf(b, err, "%s%" PRIu32, i ? ", " : "", l->keep[i]))
             return false;
-    return wn_buf_printf(b, err, "], \"bits\": {\"all\": \"mxfp4\"}}%s\n", last ? "" : ",");
+    if (!l->lo_bits)
+        return wn_buf_printf(b, err, "], \"bits\": {\"all\": \"mxfp4\"}}%s\n", last ? "" : ",");
+    if (!wn_buf_printf(b, err, "], \"bits\": {"))
+        return false;
+    for (uint32_t i = 0; i < l->keep_count; i++) {
+        bool ok = i < l->hi_count ? wn_buf_printf(b, err, "%s\"%" PRIu32 "\": \"mxfp4\"", i ? ", " : "", l->keep[i])
+                                  : wn_buf_printf(b, err, "%s\"%" PRIu32 "\": \"%" PRIu32 "bit\"", i ? ", " : "",
+                                                  l->keep[i], l->lo_bits);
+
+        if (!ok)
+            return false;
+    }
+    return wn_buf_printf(b, err, "}}%s\n", last ? "" : ",");
 }
 
 /* The part that only winnow writes, in which only what is known appears. */

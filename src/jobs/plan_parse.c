@@ -62,29 +62,6 @@ static bool parse_layer_number(const char *key, uint32_t *layer)
     return n < LAYERS_MAX;
 }
 
-/* Every kept expert must keep the bytes it has; tails at fewer bits are another kind of build. */
-static bool check_bits(const struct wn_plan_layer *l, const json_t *entry, struct wn_err *err)
-{
-    json_t *bits = json_object_get(entry, "bits"), *v;
-    const char *key;
-
-    if (!bits)
-        return true;
-    if (!json_is_object(bits))
-        return wn_fail(err, WN_ERR_FORMAT, "layer %" PRIu32 ": 'bits' is not an object", l->layer);
-    json_object_foreach(bits, key, v) {
-        const char *wanted = json_is_string(v) ? json_string_value(v) : "(no text)";
-
-        if (strcmp(wanted, "mxfp4") != 0)
-            return wn_fail(err, WN_ERR_FORMAT,
-                           "layer %" PRIu32
-                           ": 'bits' wants '%s' for '%s'; only the source's own bytes ('mxfp4') can be "
-                           "kept, graded tails are not built",
-                           l->layer, wanted, key);
-    }
-    return true;
-}
-
 /* seen: one byte an expert, all zero. */
 static bool parse_keep(struct wn_plan_layer *l, const struct wn_plan *p, const json_t *keep, uint8_t *seen,
                        struct wn_err *err)
@@ -120,6 +97,106 @@ static bool parse_keep(struct wn_plan_layer *l, const struct wn_plan *p, const j
     return true;
 }
 
+/* "mxfp4": the bytes it has, *bits 0; "2bit" and so on. */
+static bool parse_width(const struct wn_plan_layer *l, const char *key, const json_t *v, uint32_t *bits,
+                        struct wn_err *err)
+{
+    static const char *const widths[] = {
+        [2] = "2bit", [3] = "3bit", [4] = "4bit", [5] = "5bit", [6] = "6bit", [8] = "8bit"};
+    const char *text = json_is_string(v) ? json_string_value(v) : NULL;
+
+    *bits = 0;
+    for (uint32_t w = 2; text && w < sizeof(widths) / sizeof(widths[0]); w++)
+        if (widths[w] && strcmp(text, widths[w]) == 0)
+            *bits = w;
+    if (*bits || (text && strcmp(text, "mxfp4") == 0))
+        return true;
+    return wn_fail(err, WN_ERR_FORMAT,
+                   "layer %" PRIu32
+                   ": 'bits' wants '%s' for '%s'; known are 'mxfp4' (the source's own bytes) and '2bit', "
+                   "'3bit', '4bit', '5bit', '6bit', '8bit'",
+                   l->layer, text ? text : "(no text)", key);
+}
+
+/* bits: of each kept expert. Those that keep their bytes come first, both in the order they had. */
+static bool sort_banks(struct wn_plan_layer *l, const uint32_t *bits, struct wn_err *err)
+{
+    uint32_t *sorted = wn_alloc(l->keep_count, sizeof(*sorted), err), n = 0;
+
+    if (!sorted)
+        return false;
+    for (uint32_t i = 0; i < l->keep_count; i++) {
+        if (bits[i] == 0)
+            sorted[n++] = l->keep[i];
+        else
+            l->lo_bits = bits[i];
+    }
+    l->hi_count = n;
+    for (uint32_t i = 0; i < l->keep_count; i++)
+        if (bits[i])
+            sorted[n++] = l->keep[i];
+    memcpy(l->keep, sorted, n * sizeof(*sorted));
+    free(sorted);
+    if (l->hi_count == 0)
+        return wn_fail(err, WN_ERR_FORMAT,
+                       "layer %" PRIu32 ": no expert keeps its bytes; a graded layer has some of either kind",
+                       l->layer);
+    return true;
+}
+
+/* One entry for each kept expert, by its old number; one narrow width a layer. */
+static bool take_each(struct wn_plan_layer *l, json_t *all, uint32_t *bits, struct wn_err *err)
+{
+    uint32_t low = 0;
+
+    if (json_object_size(all) != l->keep_count)
+        return wn_fail(err, WN_ERR_FORMAT,
+                       "layer %" PRIu32 ": 'bits' has %zu entries for %" PRIu32 " experts that stay", l->layer,
+                       json_object_size(all), l->keep_count);
+    for (uint32_t i = 0; i < l->keep_count; i++) {
+        char key[16];
+        const json_t *v;
+
+        (void)snprintf(key, sizeof(key), "%" PRIu32, l->keep[i]);
+        v = json_object_get(all, key);
+        if (!v)
+            return wn_fail(err, WN_ERR_FORMAT, "layer %" PRIu32 ": 'bits' has nothing for expert %s", l->layer, key);
+        if (!parse_width(l, key, v, &bits[i], err))
+            return false;
+        if (bits[i] && low && bits[i] != low)
+            return wn_fail(err, WN_ERR_FORMAT,
+                           "layer %" PRIu32 ": experts of %" PRIu32 " and of %" PRIu32
+                           " bits; a layer has one such width",
+                           l->layer, low, bits[i]);
+        low = bits[i] ? bits[i] : low;
+    }
+    return low == 0 || sort_banks(l, bits, err);
+}
+
+/* {"all": "mxfp4"}, or a width for each expert. Absent: all keep their bytes. */
+static bool parse_bits(struct wn_plan_layer *l, const json_t *entry, struct wn_err *err)
+{
+    json_t *all = json_object_get(entry, "bits");
+    const json_t *one = json_object_get(all, "all");
+    uint32_t *bits, low;
+    bool ok;
+
+    if (!all)
+        return true;
+    if (!json_is_object(all))
+        return wn_fail(err, WN_ERR_FORMAT, "layer %" PRIu32 ": 'bits' is not an object", l->layer);
+    if (one)
+        return parse_width(l, "all", one, &low, err) &&
+               (low == 0 ||
+                wn_fail(err, WN_ERR_FORMAT,
+                        "layer %" PRIu32 ": no expert keeps its bytes; a graded layer has some of either kind",
+                        l->layer));
+    bits = wn_alloc(l->keep_count, sizeof(*bits), err);
+    ok = bits && take_each(l, all, bits, err);
+    free(bits);
+    return ok;
+}
+
 static int by_layer(const void *a, const void *b)
 {
     uint32_t x = ((const struct wn_plan_layer *)a)->layer, y = ((const struct wn_plan_layer *)b)->layer;
@@ -141,7 +218,7 @@ static bool parse_layers(struct wn_plan *p, json_t *layers, uint8_t *seen, struc
             return wn_fail(err, WN_ERR_FORMAT, "layer %s is not an object with 'keep'", key);
         p->layer_count++;
         memset(seen, 0, p->num_experts);
-        if (!parse_keep(l, p, json_object_get(entry, "keep"), seen, err) || !check_bits(l, entry, err))
+        if (!parse_keep(l, p, json_object_get(entry, "keep"), seen, err) || !parse_bits(l, entry, err))
             return false;
     }
     qsort(p->layers, p->layer_count, sizeof(*p->layers), by_layer);
@@ -190,7 +267,10 @@ static bool parse_root(struct wn_plan *p, const json_t *root, struct wn_err *err
     if (!ok || !parse_own(p, json_object_get(root, "winnow"), err))
         return false;
     if (!*p->mode)
-        (void)snprintf(p->mode, sizeof(p->mode), "%s", wn_plan_is_uniform(p) ? "uniform" : "global");
+        (void)snprintf(p->mode, sizeof(p->mode), "%s",
+                       wn_plan_is_graded(p)    ? "graded"
+                       : wn_plan_is_uniform(p) ? "uniform"
+                                               : "global");
     if (strcmp(p->mode, "uniform") == 0 && !wn_plan_is_uniform(p))
         return wn_fail(err, WN_ERR_FORMAT, "'mode' is 'uniform', but layers keep different numbers of experts");
     return true;

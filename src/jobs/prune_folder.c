@@ -148,6 +148,28 @@ bool wn_folder_init(struct wn_folder *f, const struct wn_keep *k, const struct w
     return false;
 }
 
+bool wn_folder_recast(struct wn_folder *f, const struct wn_keep *k, const struct wn_recast_out *made,
+                      const char *plan_name, struct wn_err *err)
+{
+    char *path = wn_path_join(wn_source_folder(k->source), CONFIG_NAME, err), *text = NULL;
+    struct wn_buf config = {0};
+    size_t n;
+    bool ok = path && (text = wn_file_slurp(path, WN_CONFIG_BYTES_MAX, &n, err)) &&
+              (wn_recast_config(&made->recast, &made->list, text, n, plan_name, &config, err) ||
+               wn_fail_in(err, "'%s'", path));
+
+    free(text);
+    free(path);
+    if (!ok) {
+        wn_buf_release(&config);
+        return false;
+    }
+    f->bytes += config.n - f->config.n;
+    wn_buf_release(&f->config);
+    f->config = config;
+    return true;
+}
+
 void wn_folder_release(struct wn_folder *f)
 {
     for (size_t i = 0; i < f->n; i++)

@@ -9,6 +9,7 @@
 #include "formats/safetensors_index.h"
 #include "formats/sink.h"
 #include "jobs/keep.h"
+#include "jobs/recast.h"
 #include <winnow/prune.h>
 
 struct wn_folder {
@@ -31,6 +32,9 @@ bool wn_folder_is_whole(const struct wn_source *s);
  */
 WN_CHECKED bool wn_folder_init(struct wn_folder *f, const struct wn_keep *k, const struct wn_plan *plan,
                                const struct wn_job *job, struct wn_err *err);
+/* After init, for an MLX folder: the config is made anew (wn_recast_config). */
+WN_CHECKED bool wn_folder_recast(struct wn_folder *f, const struct wn_keep *k, const struct wn_recast_out *made,
+                                 const char *plan_name, struct wn_err *err);
 void wn_folder_release(struct wn_folder *f);
 
 /* Writes all of it beside the sink's weights, config.json last. */

@@ -46,7 +46,7 @@ struct wn_recast {
     const struct wn_keep *keep;   /* borrowed: which experts, in which order */
     const struct wn_recast_form *form;
     unsigned rest_bits; /* MLX: of matrices that are no experts, affine; 0: as they are */
-    enum wn_affine_rule rule;
+    bool fit;           /* MLX: experts of fewer bits are fitted (WN_AFFINE_LEAST_SQUARES) */
 };
 
 /* Tensors of the source that the container has no place for: the vision tower's, in a GGUF. */
@@ -113,6 +113,9 @@ void wn_recast_kv_release(struct wn_recast_kv *kv);
 WN_CHECKED bool wn_recast_config(const struct wn_recast *r, const struct wn_recast_list *list, const char *text,
                                  size_t n, const char *plan_name, struct wn_buf *out, struct wn_err *err);
 
+/* Memory of wn_recast_stream for t, the side with it. */
+uint64_t wn_recast_stream_memory(const struct wn_recast_tensor *t, unsigned threads);
+
 /*
  * A recast that is about to be written: everything that is known before a byte is. begin: all of it but `keep` and `model`,
  * which are borrowed. shard_bytes: files are closed before they would exceed it; 0: one GGUF, or what MLX folders are usual in
@@ -129,5 +132,7 @@ struct wn_recast_out {
 };
 WN_CHECKED bool wn_recast_out_init(struct wn_recast_out *o, const struct wn_recast *r, bool joined,
                                    uint64_t shard_bytes, struct wn_err *err);
+/* The most memory that making any tensor of it takes, beside what init left, in so many threads. */
+uint64_t wn_recast_memory(const struct wn_recast_out *o, unsigned threads);
 void wn_recast_out_release(struct wn_recast_out *o);
 #endif

@@ -73,19 +73,11 @@ static bool set_per_layer(json_t *text, const char *key, const struct wn_recast 
     return set(text, key, list);
 }
 
-static bool is_graded(const struct wn_keep *k)
-{
-    for (uint32_t i = 0; i < k->layer_count; i++)
-        if (k->layers[i].lo_bits)
-            return true;
-    return false;
-}
-
 static bool set_counts(json_t *text, const struct wn_recast *r)
 {
     return set(text, "num_experts", json_integer(wn_keep_widest(r->keep, true))) &&
            set_per_layer(text, "expert_counts", r, false) &&
-           (!is_graded(r->keep) || set_per_layer(text, "expert_bank_split", r, true));
+           (!wn_keep_is_graded(r->keep) || set_per_layer(text, "expert_bank_split", r, true));
 }
 
 static json_t *keep_list(const struct wn_keep_layer *l)

@@ -1,7 +1,7 @@
 /*
  * See recast_parts.h: the tensors of an MLX folder (docs/formats/mlx.md). A matrix is codes, scales and, when affine, biases;
  * experts keep their MXFP4 bytes, those of a graded plan's second bank become affine; other matrices are affine in rest_bits,
- * or stay as they are. Vectors are bf16, but for the few that the source holds in f32 for a reason.
+ * or stay as they are. Vectors are bf16, but for decays and biases.
  */
 #include "jobs/recast_parts.h"
 
@@ -22,6 +22,7 @@ struct module {
     uint32_t n;
     bool stacked;  /* the first dimension counts the matrices, even if there is one only */
     unsigned bits; /* affine; 0: m's own type */
+    enum wn_affine_rule rule;
 };
 
 static void name_weight(struct wn_recast_layer *l, enum wn_role role, unsigned which, enum wn_bank bank,
@@ -40,7 +41,7 @@ static struct wn_recast_tensor *add_face(struct wn_recast_layer *l, const struct
     struct wn_recast_tensor *t = wn_recast_add(l, name, type, NULL);
 
     t->face = face;
-    t->rule = l->r->rule;
+    t->rule = m->rule;
     if (m->n == 1) { /* copied: the caller's may be gone when the tensor is made */
         l->single[l->n - 1] = *m->m;
         t->parts = &l->single[l->n - 1];
@@ -107,9 +108,15 @@ static void add_floats(struct wn_recast_layer *l, enum wn_role role, const float
     t->shape[0] = n;
 }
 
+/* HF has convolutions and the inner norm in f32. MLX's loader wants all in bf16; where nothing is to change, they stay. */
+static enum wn_type narrowed(const struct wn_recast_layer *l)
+{
+    return l->r->rest_bits ? WN_BF16 : WN_F32;
+}
+
 static void add_vector(struct wn_recast_layer *l, enum wn_role role, const float *v, uint64_t n)
 {
-    add_floats(l, role, v, n, role == WN_ROLE_DT_BIAS ? WN_F32 : WN_BF16);
+    add_floats(l, role, v, n, role == WN_ROLE_DT_BIAS ? WN_F32 : role == WN_ROLE_O_NORM ? narrowed(l) : WN_BF16);
 }
 
 /* A tensor of the source, its bytes and shape as they are, under MLX's name. */
@@ -155,7 +162,7 @@ static void add_conv(struct wn_recast_layer *l, enum wn_role role, const float *
     struct wn_recast_tensor *t;
 
     name_weight(l, role, 0, WN_BANK_ONLY, name);
-    t = wn_recast_add(l, name, WN_BF16, &m);
+    t = wn_recast_add(l, name, narrowed(l), &m);
     t->dims = 3;
     t->shape[0] = channels;
     t->shape[1] = taps;
@@ -193,7 +200,8 @@ static void add_router(struct wn_recast_layer *l)
 static void add_bank(struct wn_recast_layer *l, enum wn_role role, enum wn_bank bank, const struct wn_matrix *m,
                      uint32_t n, unsigned bits)
 {
-    struct module all = {.m = m, .n = n, .stacked = true, .bits = bits};
+    struct module all = {
+        .m = m, .n = n, .stacked = true, .bits = bits, .rule = l->r->fit ? WN_AFFINE_LEAST_SQUARES : WN_AFFINE_MINMAX};
 
     name_weight(l, role, 0, bank, all.weight);
     if (bits && !wn_recast_group(m->cols)) {

@@ -63,6 +63,18 @@ bool wn_recast_out_init(struct wn_recast_out *o, const struct wn_recast *r, bool
     return ok;
 }
 
+uint64_t wn_recast_memory(const struct wn_recast_out *o, unsigned threads)
+{
+    uint64_t most = 0;
+
+    for (size_t i = 0; i < o->list.n; i++) {
+        uint64_t n = wn_recast_stream_memory(&o->list.tensors[i], threads);
+
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
 void wn_recast_out_release(struct wn_recast_out *o)
 {
     for (uint32_t f = 0; o->names && f < o->files; f++)

@@ -155,6 +155,20 @@ static bool stream(struct stream *s, struct wn_pool *pool, wn_recast_write_fn *w
     return true;
 }
 
+static uint64_t rows_of_piece(const struct wn_recast_tensor *t)
+{
+    uint64_t row_bytes = wn_recast_row_bytes(t), n = row_bytes < PIECE_BYTES && row_bytes ? PIECE_BYTES / row_bytes : 1;
+
+    return wn_min_u64(n, t->rows ? t->rows : 1);
+}
+
+uint64_t wn_recast_stream_memory(const struct wn_recast_tensor *t, unsigned threads)
+{
+    uint64_t side = wn_affine_bits(t->type) ? 2 * t->rows * (t->cols / t->group) * sizeof(uint16_t) : 0;
+
+    return side + BATCH * rows_of_piece(t) * wn_recast_row_bytes(t) + threads * (uint64_t)wn_recast_room(t);
+}
+
 /* ---- scales and biases that come with the codes ---- */
 
 static bool side_is_of(const struct wn_recast_side *side, const struct wn_recast_tensor *t)
@@ -197,8 +211,7 @@ bool wn_recast_stream(const struct wn_recast_tensor *t, struct wn_pool *pool, st
             return false;
         s.side = side;
     }
-    s.piece = s.row_bytes < PIECE_BYTES ? PIECE_BYTES / s.row_bytes : 1;
-    s.piece = wn_min_u64(s.piece, s.rows ? s.rows : 1);
+    s.piece = rows_of_piece(t);
     s.room_bytes = (wn_recast_room(t) + 63) / 64 * 64;
     s.room = wn_alloc_aligned(wn_pool_threads(pool) * s.room_bytes, err);
     s.batch = s.room ? wn_alloc((size_t)(BATCH * s.piece), (size_t)s.row_bytes, err) : NULL;

@@ -1,0 +1,231 @@
+/*
+ * A model in another container, written and run: the logits of a GGUF and of an MLX folder whose matrices stay as they are
+ * have the bits of the HF folder's, pruned or not; a graded folder agrees with the reference.
+ */
+#include "prune_help.h"
+#include "formats/source.h"
+#include <winnow/session.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct collect {
+    float *logits;
+    size_t vocab;
+};
+
+static bool take(void *arg, uint64_t position, const float *logits)
+{
+    struct collect *c = arg;
+
+    memcpy(c->logits + position * c->vocab, logits, c->vocab * sizeof(float));
+    return true;
+}
+
+/* Logits of every position, [n][*vocab]; free them. */
+static float *logits_of(const char *path, const uint32_t *ids, size_t n, size_t *vocab)
+{
+    struct wn_err err;
+    struct wn_model *m = wn_model_open(path, &err);
+    struct wn_session_options o = {.context = 512};
+    struct wn_pool *pool = wn_pool_new(2, &err);
+    struct wn_weights *w;
+    struct wn_session *s;
+    struct collect c;
+
+    CHECK_OK(m, &err);
+    w = wn_weights_load(m, &err);
+    CHECK_OK(w, &err);
+    s = wn_session_new(m, w, pool, &o, &err);
+    CHECK_OK(s, &err);
+    c.vocab = *vocab = wn_model_config(m)->vocab_size;
+    c.logits = calloc(n * c.vocab, sizeof *c.logits);
+    CHECK_OK(wn_session_feed(s, ids, n, take, &c, &err), &err);
+    wn_session_free(s);
+    wn_weights_free(w);
+    wn_pool_free(pool);
+    wn_model_close(m);
+    return c.logits;
+}
+
+static void some_ids(uint32_t *ids, size_t n, uint32_t below)
+{
+    for (size_t i = 0; i < n; i++)
+        ids[i] = (uint32_t)(i * 37 + i * i * 11) % below;
+}
+
+static struct wn_prune_result recast(const char *source, const char *out, const struct wn_plan *plan,
+                                     enum wn_format format, unsigned rest_bits, uint64_t shard_bytes)
+{
+    struct wn_err err;
+    struct wn_model *m = wn_model_open(source, &err);
+    struct wn_prune_options o = {.source = source,
+                                 .out = out,
+                                 .model = m,
+                                 .plan = plan,
+                                 .format = format,
+                                 .rest_bits = rest_bits,
+                                 .layout = shard_bytes ? WN_LAYOUT_SPLIT : WN_LAYOUT_AS_SOURCE,
+                                 .shard_bytes = shard_bytes,
+                                 .plan_name = "plan.json"};
+    struct wn_prune_result r;
+
+    CHECK_OK(m, &err);
+    o.pool = wn_pool_new(3, &err);
+    CHECK_OK(wn_prune(&o, NULL, &r, &err), &err);
+    wn_pool_free(o.pool);
+    wn_model_close(m);
+    return r;
+}
+
+static void check_same_logits(const char *a, const char *b)
+{
+    uint32_t ids[40];
+    size_t va, vb;
+    float *x, *y;
+
+    some_ids(ids, 40, 480);
+    x = logits_of(a, ids, 40, &va);
+    y = logits_of(b, ids, 40, &vb);
+    assert_int_equal(va, vb);
+    assert_memory_equal(x, y, 40 * va * sizeof *x);
+    free(x);
+    free(y);
+}
+
+static void other_containers_have_the_bits_of_the_folder(void **state)
+{
+    const char *source = wn_test_need_data("golden/text/tiny-a/hf"), *folder = wn_test_folder();
+    const char *gguf = wn_test_path(folder, "a.gguf"), *mlx = wn_test_path(folder, "mlx");
+    const char *split = wn_test_path(folder, "s.gguf");
+    struct wn_prune_result one, many;
+
+    (void)state;
+    one = recast(source, gguf, NULL, WN_FORMAT_GGUF, 0, 0);
+    assert_int_equal(one.files, 1);
+    check_same_logits(source, gguf);
+    many = recast(source, split, NULL, WN_FORMAT_GGUF, 0, 2000000);
+    assert_true(many.files > 2);
+    assert_int_equal(many.out_tensor_bytes, one.out_tensor_bytes);
+    recast(source, mlx, NULL, WN_FORMAT_MLX, 16, 0);
+    check_same_logits(source, mlx);
+}
+
+static void a_prune_on_the_way_is_a_prune_before_it(void **state)
+{
+    const char *source = wn_test_need_data("golden/text/tiny-a/hf"), *folder = wn_test_folder();
+    const char *pruned = wn_test_path(folder, "hf"), *gguf = wn_test_path(folder, "a.gguf"),
+               *mlx = wn_test_path(folder, "mlx");
+    struct wn_plan plan;
+
+    (void)state;
+    plan_from_reference(&plan, wn_test_need_data("golden/text/tiny-a/ref/prune_keep.json"), 4, 16);
+    prune_ok(source, pruned, &plan, WN_LAYOUT_AS_SOURCE, 0);
+    recast(source, gguf, &plan, WN_FORMAT_GGUF, 0, 0);
+    recast(source, mlx, &plan, WN_FORMAT_MLX, 16, 0);
+    check_same_logits(pruned, gguf);
+    check_same_logits(pruned, mlx);
+    wn_plan_release(&plan);
+}
+
+/* Eight bits where there were sixteen: near, and not the same. */
+static void matrices_of_eight_bits_are_near(void **state)
+{
+    const char *source = wn_test_need_data("models/k3-mini"), *mlx = wn_test_path(wn_test_folder(), "mlx");
+    uint32_t ids[64];
+    size_t vocab;
+    float *x, *y;
+    double square = 0, wanted = 0;
+
+    (void)state;
+    recast(source, mlx, NULL, WN_FORMAT_MLX, 8, 0);
+    some_ids(ids, 64, 4096);
+    x = logits_of(source, ids, 64, &vocab);
+    y = logits_of(mlx, ids, 64, &vocab);
+    for (size_t i = 0; i < 64 * vocab; i++) {
+        square += (double)(x[i] - y[i]) * (double)(x[i] - y[i]);
+        wanted += (double)x[i] * (double)x[i];
+    }
+    assert_true(square > 0);
+    assert_true(sqrt(square / wanted) < 0.05);
+    free(x);
+    free(y);
+}
+
+static void a_graded_plan_becomes_two_banks(void **state)
+{
+    const char *source = wn_test_need_data("models/k3-mini"), *folder = wn_test_folder();
+    const char *graded = wn_test_path(folder, "graded"), *high = wn_test_path(folder, "high");
+    uint32_t keep[12] = {40, 3, 9, 17, 21, 22, 30, 33, 41, 50, 60, 61};
+    struct wn_plan_layer layers[7];
+    struct wn_plan plan = {.mode = "graded", .top_k = 4, .num_experts = 64, .layer_count = 7, .layers = layers};
+    struct wn_model *m;
+    struct wn_err err;
+    size_t vocab;
+    uint32_t ids[16];
+    float *x;
+
+    (void)state;
+    for (uint32_t l = 0; l < 7; l++)
+        layers[l] = (struct wn_plan_layer){.layer = l + 1, .keep_count = 12, .keep = keep, .hi_count = 5, .lo_bits = 2};
+    recast(source, graded, &plan, WN_FORMAT_MLX, 8, 0);
+    for (uint32_t l = 0; l < 7; l++)
+        layers[l].lo_bits = 0;
+    recast(source, high, &plan, WN_FORMAT_MLX, 8, 0);
+    m = wn_model_open(graded, &err);
+    CHECK_OK(m, &err);
+    assert_int_equal(wn_model_config(m)->layers[1].expert_count, 12);
+    assert_int_equal(wn_model_config(m)->layers[1].low_count, 7);
+    wn_model_close(m);
+    some_ids(ids, 16, 4096);
+    x = logits_of(graded, ids, 16, &vocab);
+    for (size_t i = 0; i < 16 * vocab; i++)
+        assert_true(isfinite(x[i]));
+    free(x);
+}
+
+static void what_cannot_be_made_is_refused(void **state)
+{
+    const char *hf = wn_test_need_data("golden/text/tiny-a/hf"), *out = wn_test_path(wn_test_folder(), "out");
+    const char *gguf = wn_test_need_data("golden/text/tiny-a/gguf/tiny-a-BF16-MXFP4.gguf");
+    struct wn_prune_options o = {.source = gguf, .out = out, .format = WN_FORMAT_MLX};
+    uint32_t keep[5] = {0, 1, 2, 3, 4};
+    struct wn_plan_layer layers[12];
+    struct wn_plan plan = {.mode = "graded", .top_k = 4, .num_experts = 16, .layer_count = 12, .layers = layers};
+    struct wn_prune_result r;
+    struct wn_model *m;
+    struct wn_err err;
+
+    (void)state;
+    CHECK_FAILS(wn_prune(&o, NULL, &r, &err), &err, "cannot become another container");
+    o.format = WN_FORMAT_HF;
+    CHECK_FAILS(wn_prune(&o, NULL, &r, &err), &err, "is no HF folder");
+    for (uint32_t l = 0; l < 12; l++)
+        layers[l] = (struct wn_plan_layer){.layer = l + 1, .keep_count = 5, .keep = keep, .hi_count = 2, .lo_bits = 2};
+    o = (struct wn_prune_options){.source = hf, .out = out, .plan = &plan};
+    CHECK_FAILS(wn_prune(&o, NULL, &r, &err), &err, "fewer bits");
+    m = wn_model_open(hf, &err);
+    CHECK_OK(m, &err);
+    layers[3].keep_count = 4;
+    for (uint32_t l = 0; l < 12; l++)
+        layers[l].lo_bits = 0;
+    o = (struct wn_prune_options){.source = hf, .out = out, .plan = &plan, .model = m, .format = WN_FORMAT_GGUF};
+    CHECK_FAILS(wn_prune(&o, NULL, &r, &err), &err, "one expert count");
+    wn_model_close(m);
+    assert_int_equal(count_entries(out), -1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(other_containers_have_the_bits_of_the_folder),
+        cmocka_unit_test(a_prune_on_the_way_is_a_prune_before_it),
+        cmocka_unit_test(matrices_of_eight_bits_are_near),
+        cmocka_unit_test(a_graded_plan_becomes_two_banks),
+        cmocka_unit_test(what_cannot_be_made_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
