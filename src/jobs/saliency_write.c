@@ -10,21 +10,39 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* Adds an array of n dimensions of sums; NULL adds nothing. */
-static bool put_f64(struct wn_npz *z, const char *key, const double *values, uint32_t dims, const uint64_t *shape,
-                    struct wn_err *err)
+/* Hands the array over, or releases it. */
+static bool add(struct wn_npz *z, const char *key, struct wn_npy *a, struct wn_err *err)
+{
+    if (wn_npz_add(z, key, a, err))
+        return true;
+    wn_npy_release(a);
+    return false;
+}
+
+/* Adds an array of values that are eight bytes each in memory and in the file; NULL adds nothing. */
+static bool put_words(struct wn_npz *z, const char *key, enum wn_npy_kind kind, const void *values, uint32_t dims,
+                      const uint64_t *shape, struct wn_err *err)
 {
     struct wn_npy a;
 
     if (!values)
         return true;
-    if (!wn_npy_init(&a, WN_NPY_F64, 0, dims, shape, err))
+    if (!wn_npy_init(&a, kind, 0, dims, shape, err))
         return false;
     memcpy(a.data, values, (size_t)a.elements * sizeof(double));
-    if (wn_npz_add(z, key, &a, err))
-        return true;
-    wn_npy_release(&a);
-    return false;
+    return add(z, key, &a, err);
+}
+
+static bool put_f64(struct wn_npz *z, const char *key, const double *values, uint32_t dims, const uint64_t *shape,
+                    struct wn_err *err)
+{
+    return put_words(z, key, WN_NPY_F64, values, dims, shape, err);
+}
+
+static bool put_i64(struct wn_npz *z, const char *key, const uint64_t *values, uint32_t dims, const uint64_t *shape,
+                    struct wn_err *err)
+{
+    return put_words(z, key, WN_NPY_I64, values, dims, shape, err);
 }
 
 /* Counts are floats in the archives that exist; all that can occur are exact in one. */
@@ -39,25 +57,7 @@ static bool put_counts(struct wn_npz *z, const char *key, const uint64_t *values
         return false;
     for (uint64_t i = 0; i < a.elements; i++)
         ((double *)a.data)[i] = (double)values[i];
-    if (wn_npz_add(z, key, &a, err))
-        return true;
-    wn_npy_release(&a);
-    return false;
-}
-
-static bool put_i64(struct wn_npz *z, const char *key, const uint64_t *values, uint32_t dims, const uint64_t *shape,
-                    struct wn_err *err)
-{
-    struct wn_npy a;
-
-    if (!wn_npy_init(&a, WN_NPY_I64, 0, dims, shape, err))
-        return false;
-    for (uint64_t i = 0; i < a.elements; i++)
-        ((int64_t *)a.data)[i] = (int64_t)values[i];
-    if (wn_npz_add(z, key, &a, err))
-        return true;
-    wn_npy_release(&a);
-    return false;
+    return add(z, key, &a, err);
 }
 
 static bool put_number(struct wn_npz *z, const char *key, uint64_t value, struct wn_err *err)
@@ -83,10 +83,7 @@ static bool put_texts(struct wn_npz *z, const char *key, const char *const *text
             return false;
         }
     }
-    if (wn_npz_add(z, key, &a, err))
-        return true;
-    wn_npy_release(&a);
-    return false;
+    return add(z, key, &a, err);
 }
 
 static bool put_text(struct wn_npz *z, const char *key, const char *text, struct wn_err *err)
