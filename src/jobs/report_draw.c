@@ -15,31 +15,41 @@ void wn_report_put_share(struct wn_html *h, double share)
         wn_html_put(h, "%.1f&nbsp;%%", 100 * share);
 }
 
+void wn_report_put_number(struct wn_html *h, double v, unsigned decimals)
+{
+    switch (decimals) {
+    case 0:
+        if (v >= 0 && v < 1e15)
+            wn_html_put(h, "%'" PRIu64, (uint64_t)llround(v));
+        else
+            wn_html_put(h, "%.0f", v);
+        break;
+    case 1:
+        wn_html_put(h, "%.1f", v);
+        break;
+    case 2:
+        wn_html_put(h, "%.2f", v);
+        break;
+    case 3:
+        wn_html_put(h, "%.3f", v);
+        break;
+    case 4:
+        wn_html_put(h, "%.4f", v);
+        break;
+    default:
+        wn_html_put(h, "%.5f", v);
+    }
+}
+
 void wn_report_put_cell(struct wn_html *h, double v, unsigned decimals, const char *unit)
 {
     if (isnan(v)) {
         wn_html_put(h, "<td class=\"no\">not measured</td>");
         return;
     }
-    switch (decimals) {
-    case 0:
-        if (v >= 0 && v < 1e15)
-            wn_html_put(h, "<td>%'" PRIu64 "%s</td>", (uint64_t)llround(v), unit);
-        else
-            wn_html_put(h, "<td>%.0f%s</td>", v, unit);
-        break;
-    case 1:
-        wn_html_put(h, "<td>%.1f%s</td>", v, unit);
-        break;
-    case 2:
-        wn_html_put(h, "<td>%.2f%s</td>", v, unit);
-        break;
-    case 3:
-        wn_html_put(h, "<td>%.3f%s</td>", v, unit);
-        break;
-    default:
-        wn_html_put(h, "<td>%.5f%s</td>", v, unit);
-    }
+    wn_html_put(h, "<td>");
+    wn_report_put_number(h, v, decimals);
+    wn_html_put(h, "%s</td>", unit);
 }
 
 void wn_report_put_keep(struct wn_html *h, const struct wn_report_numbers *n)
@@ -66,12 +76,11 @@ static void put_figure(struct wn_html *h, const char *name, double v, unsigned d
     wn_html_put(h, "<div><dt>%s</dt>", name);
     if (isnan(v))
         wn_html_put(h, "<dd class=\"no\">not measured</dd></div>\n");
-    else if (decimals == 0)
-        wn_html_put(h, "<dd>%'" PRIu64 "%s</dd></div>\n", (uint64_t)v, unit);
-    else if (decimals == 1)
-        wn_html_put(h, "<dd>%.1f%s</dd></div>\n", v, unit);
-    else
-        wn_html_put(h, "<dd>%.2f%s</dd></div>\n", v, unit);
+    else {
+        wn_html_put(h, "<dd>");
+        wn_report_put_number(h, v, decimals);
+        wn_html_put(h, "%s</dd></div>\n", unit);
+    }
 }
 
 /* The source that a cut hurts most. */

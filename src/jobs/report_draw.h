@@ -40,6 +40,8 @@ extern const char wn_report_style[];
 
 /* A share as "48.6 %", or "not measured". */
 void wn_report_put_share(struct wn_html *h, double share);
+/* A number with 0 .. 5 decimals, thousands separated when there are none. */
+void wn_report_put_number(struct wn_html *h, double v, unsigned decimals);
 /* A <td> with a number, or an empty-looking "not measured". unit: "" or what stands behind the number. */
 void wn_report_put_cell(struct wn_html *h, double v, unsigned decimals, const char *unit);
 /* "45 of 64 experts in each layer", or the range where layers differ. */

@@ -191,15 +191,15 @@ static bool comparable(const struct wn_report_domain *a, const struct wn_report_
     const enum wn_report_field same[] = {WN_REPORT_PREDICTED, WN_REPORT_WINDOWS};
 
     for (size_t i = 0; i < 2; i++)
-        if (!(a->value[same[i]] == b->value[same[i]]))
+        if (!(a->field[same[i]].value == b->field[same[i]].value))
             return false;
-    return a->value[WN_REPORT_PERPLEXITY] > 0;
+    return a->field[WN_REPORT_PERPLEXITY].value > 0;
 }
 
 /* The value of a later result (NULL: it lacks the domain), and its change against the first one's. */
 static void put_change(struct wn_html *h, const struct wn_report_domain *d, const struct wn_report_domain *first)
 {
-    double v = d ? d->value[WN_REPORT_PERPLEXITY] : NAN;
+    double v = d ? d->field[WN_REPORT_PERPLEXITY].value : NAN;
 
     wn_report_put_cell(h, v, 3, "");
     if (!d || isnan(v)) {
@@ -207,7 +207,7 @@ static void put_change(struct wn_html *h, const struct wn_report_domain *d, cons
     } else if (!comparable(first, d)) {
         wn_html_put(h, "<td class=\"no\">other text: not compared</td>");
     } else {
-        double change = 100 * (v / first->value[WN_REPORT_PERPLEXITY] - 1);
+        double change = 100 * (v / first->field[WN_REPORT_PERPLEXITY].value - 1);
 
         wn_html_put(h, "<td>%s%.2f %%</td>", change >= 0 ? "+" : "", change);
     }
@@ -227,8 +227,8 @@ static void put_perplexities(struct wn_html *h, const struct wn_report_page *p)
         const struct wn_report_domain *first = &p->evals[0].domains[d];
 
         wn_html_put(h, "<tr><th scope=\"row\">%s</th>", first->domain);
-        wn_report_put_cell(h, first->value[WN_REPORT_PREDICTED], 0, "");
-        wn_report_put_cell(h, first->value[WN_REPORT_PERPLEXITY], 3, "");
+        wn_report_put_cell(h, first->field[WN_REPORT_PREDICTED].value, 0, "");
+        wn_report_put_cell(h, first->field[WN_REPORT_PERPLEXITY].value, 3, "");
         for (size_t i = 1; i < p->eval_count; i++)
             put_change(h, wn_report_eval_find(&p->evals[i], first->domain), first);
         wn_html_put(h, "</tr>\n");
@@ -239,9 +239,25 @@ static void put_perplexities(struct wn_html *h, const struct wn_report_page *p)
 static bool has_field(const struct wn_report_eval *e, size_t field)
 {
     for (size_t d = 0; d < e->domain_count; d++)
-        if (!isnan(e->domains[d].value[field]))
+        if (!isnan(e->domains[d].field[field].value))
             return true;
     return false;
+}
+
+/* "0.01234", and below it the interval where there is one. */
+static void put_value(struct wn_html *h, const struct wn_report_value *v, const struct wn_report_field_name *f)
+{
+    if (isnan(v->value) || isnan(v->low) || isnan(v->high)) {
+        wn_report_put_cell(h, v->value * f->scale, f->decimals, "");
+        return;
+    }
+    wn_html_put(h, "<td>");
+    wn_report_put_number(h, v->value * f->scale, f->decimals);
+    wn_html_put(h, "<small>");
+    wn_report_put_number(h, v->low * f->scale, f->decimals);
+    wn_html_put(h, " to ");
+    wn_report_put_number(h, v->high * f->scale, f->decimals);
+    wn_html_put(h, "</small></td>");
 }
 
 /* All known fields of one result that it has. */
@@ -262,8 +278,7 @@ static void put_result(struct wn_html *h, const struct wn_report_page *p, size_t
         wn_html_put(h, "<tr><th scope=\"row\">%s</th>", e->domains[d].domain);
         for (size_t f = 0; f < WN_REPORT_FIELDS; f++)
             if (has_field(e, f))
-                wn_report_put_cell(h, e->domains[d].value[f] * wn_report_fields[f].scale, wn_report_fields[f].decimals,
-                                   "");
+                put_value(h, &e->domains[d].field[f], &wn_report_fields[f]);
         wn_html_put(h, "</tr>\n");
     }
     wn_html_put(h, "</tbody></table></div>\n");

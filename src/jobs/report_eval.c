@@ -12,17 +12,17 @@
 #define EVAL_BYTES_MAX (64u << 20)
 
 const struct wn_report_field_name wn_report_fields[WN_REPORT_FIELDS] = {
-    [WN_REPORT_PERPLEXITY] = {"perplexity", "perplexity", "", 1, 3},
-    [WN_REPORT_NLL] = {"nll", "mean nll", "nats", 1, 4},
-    [WN_REPORT_PREDICTED] = {"predicted", "tokens predicted", "", 1, 0},
-    [WN_REPORT_WINDOWS] = {"windows", "windows", "", 1, 0},
-    [WN_REPORT_KLD_MEAN] = {"kld_mean", "KLD, mean", "nats", 1, 5},
-    [WN_REPORT_KLD_MEDIAN] = {"kld_median", "KLD, median", "nats", 1, 5},
-    [WN_REPORT_KLD_P90] = {"kld_p90", "KLD, 90th percentile", "nats", 1, 5},
-    [WN_REPORT_KLD_P99] = {"kld_p99", "KLD, 99th percentile", "nats", 1, 5},
-    [WN_REPORT_ARGMAX] = {"argmax_agreement", "same best token", "%", 100, 2},
-    [WN_REPORT_PPL_RATIO] = {"ppl_ratio", "perplexity ratio to the parent", "", 1, 4},
-    [WN_REPORT_MISROUTE] = {"misroute", "routing that wanted a dropped expert", "%", 100, 2},
+    [WN_REPORT_PERPLEXITY] = {"perplexity", NULL, "perplexity", "", 1, 3},
+    [WN_REPORT_NLL] = {"nll", NULL, "mean nll", "nats", 1, 4},
+    [WN_REPORT_PREDICTED] = {"predicted", NULL, "tokens predicted", "", 1, 0},
+    [WN_REPORT_WINDOWS] = {"windows", NULL, "windows", "", 1, 0},
+    [WN_REPORT_KLD_MEAN] = {"kld_mean", "kld", "KLD, mean", "nats", 1, 5},
+    [WN_REPORT_KLD_MEDIAN] = {"kld_median", NULL, "KLD, median", "nats", 1, 5},
+    [WN_REPORT_KLD_P90] = {"kld_p90", NULL, "KLD, 90th percentile", "nats", 1, 5},
+    [WN_REPORT_KLD_P99] = {"kld_p99", NULL, "KLD, 99th percentile", "nats", 1, 5},
+    [WN_REPORT_ARGMAX] = {"argmax_agreement", "argmax", "same best token", "%", 100, 2},
+    [WN_REPORT_PPL_RATIO] = {"ppl_ratio", "ratio", "perplexity ratio to the parent", "", 1, 4},
+    [WN_REPORT_MISROUTE] = {"misroute", NULL, "routing that wanted a dropped expert", "%", 100, 2},
 };
 
 void wn_report_eval_release(struct wn_report_eval *e)
@@ -46,12 +46,28 @@ static double number_of(const json_t *object, const char *key)
 {
     const json_t *v = json_object_get(object, key);
 
-    return json_is_number(v) ? json_number_value(v) : NAN;
+    return json_is_number(v) ? json_number_value(v) : (double)NAN;
 }
 
-static bool take_domain(struct wn_report_eval *e, const json_t *from, struct wn_err *err)
+/* The first of both places and names that has it. */
+static struct wn_report_value value_of(const json_t *domain, const struct wn_report_field_name *f)
 {
-    const char *name = json_string_value(json_object_get(from, "domain"));
+    const json_t *place[2] = {domain, json_object_get(domain, "against")};
+    const char *key[2] = {f->key, f->short_key};
+
+    for (int i = 0; i < 4; i++) {
+        const json_t *v = key[i / 2] ? json_object_get(place[i % 2], key[i / 2]) : NULL;
+
+        if (json_is_number(v))
+            return (struct wn_report_value){json_number_value(v), NAN, NAN};
+        if (json_is_number(json_object_get(v, "value")))
+            return (struct wn_report_value){number_of(v, "value"), number_of(v, "low"), number_of(v, "high")};
+    }
+    return (struct wn_report_value){NAN, NAN, NAN};
+}
+
+static bool take_domain(struct wn_report_eval *e, const char *name, const json_t *from, struct wn_err *err)
+{
     struct wn_report_domain *d = &e->domains[e->domain_count];
 
     if (!name)
@@ -62,27 +78,30 @@ static bool take_domain(struct wn_report_eval *e, const json_t *from, struct wn_
     if (!d->domain)
         return false;
     for (size_t i = 0; i < WN_REPORT_FIELDS; i++)
-        d->value[i] = number_of(from, wn_report_fields[i].key);
+        d->field[i] = value_of(from, &wn_report_fields[i]);
     e->domain_count++;
     return true;
 }
 
 static bool take_eval(struct wn_report_eval *e, const json_t *root, struct wn_err *err)
 {
-    const json_t *domains = json_object_get(root, "domains");
+    const json_t *domains = json_object_get(root, "domains"), *overall = json_object_get(root, "overall");
     const char *model = json_string_value(json_object_get(root, "model"));
 
     if (!json_is_array(domains))
         return wn_fail(err, WN_ERR_FORMAT, "it has no list 'domains', as 'winnow eval --json' writes it");
     e->window = number_of(root, "window");
     e->model = wn_strdup(model ? model : "", err);
-    e->domains = wn_alloc(json_array_size(domains), sizeof(*e->domains), err);
+    e->domains = wn_alloc(json_array_size(domains) + 1, sizeof(*e->domains), err);
     if (!e->model || !e->domains)
         return false;
-    for (size_t i = 0; i < json_array_size(domains); i++)
-        if (!take_domain(e, json_array_get(domains, i), err))
+    for (size_t i = 0; i < json_array_size(domains); i++) {
+        const json_t *d = json_array_get(domains, i);
+
+        if (!take_domain(e, json_string_value(json_object_get(d, "domain")), d, err))
             return false;
-    return true;
+    }
+    return !json_is_object(overall) || take_domain(e, "overall", overall, err);
 }
 
 bool wn_report_eval_read(struct wn_report_eval *e, const char *path, struct wn_err *err)

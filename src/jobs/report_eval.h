@@ -21,17 +21,25 @@ enum wn_report_field {
     WN_REPORT_FIELDS
 };
 
-/* How a field is called in JSON and on the page; decimals of its number, after multiplying by scale ("%" is 100). */
+/*
+ * How a field is called in JSON (short: the other name that it may have, or NULL) and on the page; decimals of its number,
+ * after multiplying by scale ("%" is 100).
+ */
 struct wn_report_field_name {
-    const char *key, *title, *unit;
+    const char *key, *short_key, *title, *unit;
     double scale;
     unsigned decimals;
 };
 extern const struct wn_report_field_name wn_report_fields[WN_REPORT_FIELDS];
 
+/* Not a number: not there. low .. high is an interval. */
+struct wn_report_value {
+    double value, low, high;
+};
+
 struct wn_report_domain {
-    char *domain;                   /* owned */
-    double value[WN_REPORT_FIELDS]; /* not a number: not there */
+    char *domain; /* owned */
+    struct wn_report_value field[WN_REPORT_FIELDS];
 };
 
 struct wn_report_eval {
@@ -41,7 +49,12 @@ struct wn_report_eval {
     size_t domain_count;
 };
 
-/* Refused: what is not a JSON object with a list "domains" of objects that have a text "domain". All zero on failure. */
+/*
+ * A field of a domain stands in its object or in the object "against" there, as a number or as an object of "value", "low" and
+ * "high". "overall" beside the domains is one more, named so.
+ *
+ * Refused: what is not a JSON object with a list "domains" of objects that have a text "domain". All zero on failure.
+ */
 WN_CHECKED bool wn_report_eval_read(struct wn_report_eval *e, const char *path, struct wn_err *err);
 void wn_report_eval_release(struct wn_report_eval *e);
 /* The domain of that name, or NULL. */

@@ -209,6 +209,32 @@ static void overlap_is_told_against_chance(void **state)
     free(page);
 }
 
+/* The forms that results against a parent come in. */
+static void divergences_are_shown_with_their_intervals(void **state)
+{
+    static const char text[] =
+        "{\"domains\": [{\"domain\": \"en\", \"predicted\": 12600, \"perplexity\": 20, \"against\": {\"kld\": "
+        "{\"value\": 0.02, "
+        "\"low\": 0.015, \"high\": 0.025}, \"kld_p99\": 0.5, \"misroute\": null}, \"argmax_agreement\": 0.875}], "
+        "\"overall\": {\"predicted\": 25200, \"nll\": 1.5, \"against\": {\"ratio\": {\"value\": 1.03125, \"low\": "
+        "null, "
+        "\"high\": null}}}}";
+    const char *folder = wn_test_folder(), *eval = put_file(folder, "e.json", text);
+    const struct wn_report_options o = {
+        .saliency_path = save(folder, "s.npz", report_labels), .eval_paths = &eval, .eval_count = 1};
+    char *page = page_of(&o, wn_test_path(folder, "r.html"));
+
+    (void)state;
+    check_whole(page);
+    has(page, "<th scope=\"row\">en</th><td>20.000</td><td class=\"no\">not measured</td><td>12,600</td>"
+              "<td>0.02000<small>0.01500 to 0.02500</small></td><td>0.50000</td><td>87.50</td>");
+    has(page, "<th scope=\"row\">overall</th>");
+    has(page, "<td>1.5000</td><td>25,200</td>");
+    has(page, "<td>1.0313</td></tr>");
+    lacks(page, "routing that wanted"); /* no entry has it */
+    free(page);
+}
+
 static void what_does_not_belong_together_is_noted(void **state)
 {
     static const char with[] =
@@ -429,6 +455,7 @@ int main(void)
         cmocka_unit_test(names_from_files_are_text),
         cmocka_unit_test(rows_of_the_heat_map_are_a_stroke_a_colour),
         cmocka_unit_test(overlap_is_told_against_chance),
+        cmocka_unit_test(divergences_are_shown_with_their_intervals),
         cmocka_unit_test(what_does_not_belong_together_is_noted),
         cmocka_unit_test(what_is_not_there_is_said),
         cmocka_unit_test(what_has_no_saliency_has_no_share),
