@@ -246,6 +246,7 @@ static bool walk_part(const struct wn_recast *r, int32_t number, wn_recast_fn *f
         free(l->experts[i]);
     free(l->router);
     free(l->bias);
+    free(l->padded);
     free(l);
     return ok;
 }

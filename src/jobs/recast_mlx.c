@@ -3,7 +3,9 @@
  * experts keep their MXFP4 bytes, those of a graded plan's second bank become affine; other matrices are affine in rest_bits,
  * or stay as they are. Vectors are bf16, but for decays and biases.
  */
+#include "base/alloc.h"
 #include "jobs/recast_parts.h"
+#include "quant/quant.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -169,11 +171,29 @@ static void add_conv(struct wn_recast_layer *l, enum wn_role role, const float *
     t->shape[2] = 1;
 }
 
+/* A_log, not what it decays to. MLX's module has as many as a head has channels; those behind the heads mean nothing. */
 static void add_decay(struct wn_recast_layer *l, float *a, uint64_t heads)
 {
+    size_t first = l->n;
+    uint64_t wanted = l->config->kda_head_dim;
+    struct wn_recast_tensor *t;
+
     (void)a;
     (void)heads;
     add_source(l, WN_ROLE_A, 0);
+    if (l->failed || l->tensors[first].cols >= wanted)
+        return;
+    t = &l->tensors[first];
+    l->padded = wn_alloc((size_t)wanted, sizeof *l->padded, l->err);
+    if (!l->padded) {
+        l->failed = true;
+        return;
+    }
+    wn_quant_decode_row(t->parts, 0, l->padded);
+    l->single[first] = wn_recast_floats(l->padded, 1, wanted);
+    t->type = WN_F32;
+    t->dims = 1;
+    t->shape[0] = t->cols = wanted;
 }
 
 static void add_per_head(struct wn_recast_layer *l, unsigned which, const struct wn_matrix *heads, uint64_t count)

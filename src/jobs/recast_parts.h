@@ -18,6 +18,7 @@ struct wn_recast_layer {
     struct wn_matrix *router;         /* owned; [keep->count] rows in the new order */
     struct wn_matrix *experts[3];     /* owned; gate, up, down: [keep->count] in the new order */
     float *bias;                      /* owned; [keep->count] */
+    float *padded;                    /* owned; a vector made longer */
     struct wn_err *err;
     bool failed; /* once true, *err is set and nothing more is added */
 };

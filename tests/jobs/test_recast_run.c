@@ -186,6 +186,108 @@ static void a_graded_plan_becomes_two_banks(void **state)
     free(x);
 }
 
+/* The bytes of tensor `name`; *n of them. */
+static const uint8_t *bytes_of(const struct wn_source *s, const char *name, uint64_t *n)
+{
+    const struct wn_tensor *t = wn_source_find(s, name);
+    struct wn_err err;
+    const uint8_t *at;
+
+    if (!t)
+        fail_msg("no tensor '%s'", name);
+    at = wn_source_view(s, t, &err);
+    CHECK_OK(at, &err);
+    *n = t->bytes;
+    return at;
+}
+
+/* Expert i of n of the second bank against the reference's, for all three arrays of all three matrices. */
+static void check_low_expert(const struct wn_source *made, const struct wn_source *wanted, uint32_t layer, uint32_t old,
+                             uint32_t i, uint32_t n)
+{
+    static const char *const modules[] = {"gate_proj", "up_proj", "down_proj"}, *const weights[] = {"w1", "w3", "w2"};
+    static const char *const faces[] = {"weight", "scales", "biases"}, *const arrays[] = {"q_packed", "scales",
+                                                                                          "biases"};
+
+    for (int m = 0; m < 3; m++)
+        for (int f = 0; f < 3; f++) {
+            char name[160];
+            const uint8_t *have, *want;
+            uint64_t have_n, want_n;
+
+            snprintf(name, sizeof name, "model.layers.%u.block_sparse_moe.switch_mlp.bank_lo.%s.%s", layer, modules[m],
+                     faces[f]);
+            have = bytes_of(made, name, &have_n);
+            snprintf(name, sizeof name, "layers.%u.experts.%u.%s.%s", layer, old, weights[m], arrays[f]);
+            want = bytes_of(wanted, name, &want_n);
+            assert_int_equal(have_n, n * want_n);
+            assert_memory_equal(have + i * want_n, want, want_n);
+        }
+}
+
+static void check_graded_logits(const char *model)
+{
+    static const char *const prompts[] = {"p17", "p65"};
+    struct wn_err err;
+    struct wn_source *s = wn_source_open(wn_test_need_data("golden/text/tiny-b/ref/graded_logits.safetensors"), &err);
+
+    CHECK_OK(s, &err);
+    for (int i = 0; i < 2; i++) {
+        char name[32];
+        uint64_t ids_n, want_n;
+        const uint8_t *ids, *want;
+        float *x, worst = 0;
+        size_t vocab;
+
+        snprintf(name, sizeof name, "%s.prompt", prompts[i]);
+        ids = bytes_of(s, name, &ids_n);
+        want = bytes_of(s, prompts[i], &want_n);
+        x = logits_of(model, (const uint32_t *)(const void *)ids, (size_t)ids_n / 4, &vocab);
+        assert_int_equal(want_n, ids_n * vocab);
+        for (size_t k = 0; k < want_n / 4; k++)
+            worst = fmaxf(worst, fabsf(x[k] - ((const float *)(const void *)want)[k]));
+        printf("%s: largest difference %g\n", prompts[i], (double)worst);
+        assert_true(worst < 3e-4f);
+        free(x);
+    }
+    wn_source_close(s);
+}
+
+static void the_second_bank_is_the_references(void **state)
+{
+    const char *source = wn_test_need_data("golden/text/tiny-b/hf"), *out = wn_test_path(wn_test_folder(), "mlx");
+    struct wn_prune_options o = {
+        .source = source, .out = out, .format = WN_FORMAT_MLX, .rest_bits = 16, .encoder = WN_ENCODER_MINMAX};
+    struct wn_source *made, *wanted;
+    struct wn_prune_result r;
+    struct wn_model *m;
+    struct wn_plan plan;
+    struct wn_err err;
+
+    (void)state;
+    CHECK_OK(wn_plan_read(&plan, wn_test_need_data("golden/text/tiny-b/ref/graded_plan.json"), &err), &err);
+    m = wn_model_open(source, &err);
+    CHECK_OK(m, &err);
+    o.model = m;
+    o.plan = &plan;
+    CHECK_OK(wn_prune(&o, NULL, &r, &err), &err);
+    wn_model_close(m);
+    made = wn_source_open(out, &err);
+    CHECK_OK(made, &err);
+    wanted = wn_source_open(wn_test_need_data("golden/text/tiny-b/ref/graded_2bit.safetensors"), &err);
+    CHECK_OK(wanted, &err);
+    for (uint32_t l = 0; l < plan.layer_count; l++) {
+        const struct wn_plan_layer *p = &plan.layers[l];
+
+        for (uint32_t i = p->hi_count; i < p->keep_count; i++)
+            check_low_expert(made, wanted, p->layer, p->keep[i], i - p->hi_count, p->keep_count - p->hi_count);
+    }
+    wn_source_close(made);
+    wn_source_close(wanted);
+    wn_plan_release(&plan);
+    check_graded_logits(out);
+}
+
 static void what_cannot_be_made_is_refused(void **state)
 {
     const char *hf = wn_test_need_data("golden/text/tiny-a/hf"), *out = wn_test_path(wn_test_folder(), "out");
@@ -224,6 +326,7 @@ int main(void)
         cmocka_unit_test(a_prune_on_the_way_is_a_prune_before_it),
         cmocka_unit_test(matrices_of_eight_bits_are_near),
         cmocka_unit_test(a_graded_plan_becomes_two_banks),
+        cmocka_unit_test(the_second_bank_is_the_references),
         cmocka_unit_test(what_cannot_be_made_is_refused),
     };
 
