@@ -208,7 +208,10 @@ static void put_reading(struct wn_html *h)
         "weighted, so layers with larger outputs count for more.</p>\n"
         "<p><b>Rank correlation</b> is Spearman’s, equal values by their mean rank: 1 is the same order, 0 none. "
         "<b>Gini</b> is 0 when all experts carry the same and near 1 when one carries all. <b>Perplexity</b> is the "
-        "exponential of the mean negative log-likelihood of the predicted tokens.</p>\n"
+        "exponential of the mean negative log-likelihood of the predicted tokens; <b>KLD</b> how far the next-token "
+        "distribution is from the parent’s; <b>misrouted</b> the share of the parent’s routing that wanted an expert "
+        "that was "
+        "dropped.</p>\n"
         "<p>What the files do not hold reads “not measured”, “not told” or “not in this archive”.</p>\n</section>\n");
 }
 

@@ -13,16 +13,16 @@
 
 const struct wn_report_field_name wn_report_fields[WN_REPORT_FIELDS] = {
     [WN_REPORT_PERPLEXITY] = {"perplexity", NULL, "perplexity", "", 1, 3},
-    [WN_REPORT_NLL] = {"nll", NULL, "mean nll", "nats", 1, 4},
-    [WN_REPORT_PREDICTED] = {"predicted", NULL, "tokens predicted", "", 1, 0},
+    [WN_REPORT_NLL] = {"nll", NULL, "nll", "nats", 1, 4},
+    [WN_REPORT_PREDICTED] = {"predicted", NULL, "predicted", "", 1, 0},
     [WN_REPORT_WINDOWS] = {"windows", NULL, "windows", "", 1, 0},
     [WN_REPORT_KLD_MEAN] = {"kld_mean", "kld", "KLD, mean", "nats", 1, 5},
     [WN_REPORT_KLD_MEDIAN] = {"kld_median", NULL, "KLD, median", "nats", 1, 5},
-    [WN_REPORT_KLD_P90] = {"kld_p90", NULL, "KLD, 90th percentile", "nats", 1, 5},
-    [WN_REPORT_KLD_P99] = {"kld_p99", NULL, "KLD, 99th percentile", "nats", 1, 5},
+    [WN_REPORT_KLD_P90] = {"kld_p90", NULL, "KLD, p90", "nats", 1, 5},
+    [WN_REPORT_KLD_P99] = {"kld_p99", NULL, "KLD, p99", "nats", 1, 5},
     [WN_REPORT_ARGMAX] = {"argmax_agreement", "argmax", "same best token", "%", 100, 2},
-    [WN_REPORT_PPL_RATIO] = {"ppl_ratio", "ratio", "perplexity ratio to the parent", "", 1, 4},
-    [WN_REPORT_MISROUTE] = {"misroute", NULL, "routing that wanted a dropped expert", "%", 100, 2},
+    [WN_REPORT_PPL_RATIO] = {"ppl_ratio", "ratio", "PPL ratio", "", 1, 4},
+    [WN_REPORT_MISROUTE] = {"misroute", NULL, "misrouted", "%", 100, 2},
 };
 
 void wn_report_eval_release(struct wn_report_eval *e)
