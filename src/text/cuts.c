@@ -29,8 +29,7 @@ bool wn_split_mask(struct wn_bytes text, char **masked, struct wn_err *err)
     return true;
 }
 
-/* Python's str.isspace, which the cuts go by: White_Space and the four separators 1C..1F. */
-static bool is_space(uint32_t c)
+bool wn_is_space(uint32_t c)
 {
     if (c < 0x80)
         return (c >= 0x09 && c <= 0x0d) || (c >= 0x1c && c <= 0x20);
@@ -67,7 +66,7 @@ bool wn_cuts_next(struct wn_cuts *c, struct wn_bytes *part)
         size_t step = wn_utf8_decode(c->text.at + c->at, c->text.n - c->at, &code);
         bool was = space;
 
-        space = is_space(code);
+        space = wn_is_space(code);
         run = space == was ? run + 1 : 1;
         if (run > RUN_CHARS)
             break;

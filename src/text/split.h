@@ -16,6 +16,9 @@
  */
 WN_CHECKED bool wn_split_mask(struct wn_bytes text, char **masked, struct wn_err *err);
 
+/* Python's str.isspace, which the cuts go by: White_Space and the four separators 1C..1F. */
+bool wn_is_space(uint32_t code);
+
 /* Walks over the parts that are encoded each for itself. text must be valid UTF-8; it is borrowed. */
 struct wn_cuts {
     struct wn_bytes text;
