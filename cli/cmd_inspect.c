@@ -34,6 +34,16 @@ static uint64_t context_bytes(const struct wn_inspection *in)
     return in->state_bytes + in->kv_bytes_per_token * (uint64_t)o.context;
 }
 
+/* Graded builds: experts of all layers that lie in a bank of fewer bits. */
+static uint32_t low_experts(const struct wn_config *c)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < c->layer_count; i++)
+        n += c->layers[i].low_count;
+    return n;
+}
+
 static json_t *json_shape(const struct wn_config *c)
 {
     uint32_t moe = 0, kda = 0;
@@ -42,11 +52,12 @@ static json_t *json_shape(const struct wn_config *c)
         moe += c->layers[i].moe;
         kda += c->layers[i].attention == WN_ATTENTION_KDA;
     }
-    return json_pack("{sI sI sI sI sI sI sI sI sI sI}", "layers", (json_int_t)c->layer_count, "moe_layers",
+    return json_pack("{sI sI sI sI sI sI sI sI sI sI sI}", "layers", (json_int_t)c->layer_count, "moe_layers",
                      (json_int_t)moe, "kda_layers", (json_int_t)kda, "mla_layers", (json_int_t)(c->layer_count - kda),
                      "hidden_size", (json_int_t)c->hidden_size, "vocab_size", (json_int_t)c->vocab_size, "experts",
                      (json_int_t)c->expert_count, "experts_per_token", (json_int_t)c->experts_per_token,
-                     "shared_experts", (json_int_t)c->shared_experts, "context_length", (json_int_t)c->context_length);
+                     "shared_experts", (json_int_t)c->shared_experts, "context_length", (json_int_t)c->context_length,
+                     "low_bank_experts", (json_int_t)low_experts(c));
 }
 
 static json_t *to_json(const char *path, const struct wn_inspection *in)
@@ -114,6 +125,8 @@ static void print_shape(const struct wn_config *c)
         say("experts            %" PRIu32 " to %" PRIu32 " per MoE layer, %" PRIu32 " used per token, %" PRIu32
             " shared\n",
             least, most, c->experts_per_token, c->shared_experts);
+    if (low_experts(c))
+        say("low-bit bank       %" PRIu32 " experts of all MoE layers\n", low_experts(c));
     say("hidden / latent    %" PRIu32 " / %" PRIu32 "\nvocabulary         %" PRIu32 "\ncontext            %" PRIu32
         " tokens\n",
         c->hidden_size, c->latent_size ? c->latent_size : c->hidden_size, c->vocab_size, c->context_length);

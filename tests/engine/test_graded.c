@@ -5,6 +5,8 @@
  */
 #include "mlx_folder.h"
 
+#include "base/rng.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -256,6 +258,75 @@ static void a_tail_must_be_what_its_key_says(void **state)
     wn_source_close(g.low);
 }
 
+/* One thing wrong at random: a tensor's type or shape, its absence, a count or a form in config.json. */
+static void mangle(struct made *m, struct wn_rng *rng)
+{
+    static const char *const forms[] = {"{\"bits\":8,\"group_size\":32}",
+                                        "{\"bits\":2,\"group_size\":128}",
+                                        "{\"mode\":\"mxfp4\",\"bits\":4,\"group_size\":32}",
+                                        "false",
+                                        "true",
+                                        "null"};
+    static const enum wn_type types[] = {WN_U32, WN_F32, WN_I8, WN_BF16, WN_U8, WN_C64};
+    struct made_tensor *t = &m->t[wn_rng_below(rng, m->n)], copy = *t;
+    json_t *text = json_object_get(m->config, "text_config");
+    char module[WN_NAME_BYTES];
+
+    switch (wn_rng_below(rng, 6)) {
+    case 0:
+        made_drop(m, copy.name);
+        break;
+    case 1:
+        made_drop(m, copy.name);
+        (void)made_add(m, copy.name, types[wn_rng_below(rng, 6)], copy.dims, copy.shape);
+        break;
+    case 2:
+        copy.shape[wn_rng_below(rng, copy.dims)] = wn_rng_below(rng, 300);
+        made_drop(m, copy.name);
+        (void)made_add(m, copy.name, copy.type, copy.dims, copy.shape);
+        break;
+    case 3:
+        if (wn_name_beside(copy.name, NULL, module))
+            made_quantise(m, module, forms[wn_rng_below(rng, 6)]);
+        break;
+    case 4:
+        json_object_set_new(text, "expert_bank_split",
+                            json_pack("[i i i]", 0, (int)wn_rng_below(rng, 7), (int)wn_rng_below(rng, 7)));
+        break;
+    default:
+        json_object_set_new(text, "expert_counts",
+                            json_pack("[i i i]", 0, (int)wn_rng_below(rng, 8), (int)wn_rng_below(rng, 8)));
+    }
+}
+
+static void a_folder_that_is_mangled_anywhere_runs_or_is_refused(void **state)
+{
+    struct graded g = graded();
+    struct wn_rng rng = {g.layers[1].high};
+    unsigned refused = 0;
+
+    (void)state;
+    for (int round = 0; round < 40; round++) {
+        struct made m = mlx_made(&g);
+        struct wn_err err = {0};
+        struct wn_model *model;
+        struct wn_weights *w;
+
+        mangle(&m, &rng);
+        model = wn_model_open(made_folder(&m), &err);
+        w = model ? wn_weights_load(model, &err) : NULL;
+        if (w)
+            free(golden_logits(w, (struct how){0}, (const uint32_t[]){3, 400}, 2));
+        else
+            assert_true(err.code != WN_OK && err.msg[0] != '\0');
+        refused += !w;
+        wn_weights_free(w);
+        wn_model_close(model);
+    }
+    assert_true(refused > 20);
+    wn_source_close(g.low);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -264,6 +335,7 @@ int main(void)
         cmocka_unit_test(layers_may_be_graded_or_not_and_differ_in_count),
         cmocka_unit_test(banks_must_be_what_the_split_says),
         cmocka_unit_test(a_tail_must_be_what_its_key_says),
+        cmocka_unit_test(a_folder_that_is_mangled_anywhere_runs_or_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
