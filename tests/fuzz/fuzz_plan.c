@@ -40,7 +40,9 @@ static void read_plan(const char *text, size_t n)
 static void edit_config(const char *text, size_t n, uint32_t second)
 {
     uint32_t keep[2] = {3, 0}, more[3] = {0, 1, 2}, new_of[4] = {0};
-    struct wn_keep_layer layers[2] = {{1, 4, 2, keep, new_of}, {2, 4, second, more, new_of}};
+    struct wn_keep_layer layers[2] = {
+        {.layer = 1, .experts = 4, .count = 2, .hi = 2, .keep = keep, .new_of = new_of},
+        {.layer = 2, .experts = 4, .count = second, .hi = second, .keep = more, .new_of = new_of}};
     struct wn_keep k = {.layers = layers, .layer_count = 2};
     struct wn_buf out = {0};
     struct wn_err err;
