@@ -1,26 +1,37 @@
 /*
- * winnow eval: perplexity per domain over fixed windows.
+ * winnow eval: perplexity per domain over fixed windows, and what a cut costs against its parent.
  */
 #include "cli.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <winnow/eval.h>
 
-#define MAX_TEXTS 64
+#define MAX_TEXTS    64
+#define DEFAULT_WORK "winnow-eval.work"
 
 static struct {
     const char **texts;
-    int window;
+    char *against, *masked, *plan, *work, *ram;
+    int window, stream;
     long long max_windows;
 } o;
 
 static const struct poptOption table[] = {
     {"text", 'x', POPT_ARG_ARGV, &o.texts, 0, "a text to score, named by its domain; may be given again",
      "[DOMAIN=]FILE"},
+    {"against", 'a', POPT_ARG_STRING, &o.against, 0, "the model that it was cut from: divergence and misrouting",
+     "PARENT"},
+    {"masked", 'm', POPT_ARG_STRING, &o.masked, 0, "MODEL is whole: score what this plan would make of it",
+     "PLAN.json"},
+    {"plan", 'p', POPT_ARG_STRING, &o.plan, 0, "what MODEL was cut by, where it does not tell itself", "PLAN.json"},
     {"window", 'w', POPT_ARG_INT, &o.window, 0, "tokens per window (default 512)", "N"},
     {"max-windows", 'n', POPT_ARG_LONGLONG, &o.max_windows, 0, "score at most this many windows of each text", "N"},
+    {"stream", 0, POPT_ARG_NONE, &o.stream, 0, "one layer at a time, for models larger than memory", NULL},
+    {"work", 0, POPT_ARG_STRING, &o.work, 0, "folder of --stream's activations (default: " DEFAULT_WORK ")", "DIR"},
+    {"ram", 0, POPT_ARG_STRING, &o.ram, 0, "refuse to start when more memory would be needed", "SIZE"},
     POPT_TABLEEND};
 
 /* "en=heldout.txt" names its domain; a bare file is its own name without folder and ending (*made, to be freed). */
@@ -39,71 +50,248 @@ static struct wn_eval_text text_of(char *arg, char **made)
     return (struct wn_eval_text){name ? name : arg, arg};
 }
 
-static json_t *json_results(const char *path, const struct wn_eval_options *e, const struct wn_eval_domain *r)
-{
-    json_t *a = json_array();
+/* ---- JSON ---- */
 
-    for (size_t i = 0; i < e->text_count; i++)
-        a = json_add(a, json_pack("{so so sI sI sI sf sf}", "domain", json_text(r[i].domain), "file",
-                                  json_text(e->texts[i].path), "tokens", (json_int_t)r[i].tokens, "windows",
-                                  (json_int_t)r[i].windows, "predicted", (json_int_t)r[i].predicted, "nll", r[i].nll,
-                                  "perplexity", r[i].perplexity));
-    return json_pack("{so sI so}", "model", json_text(path), "window", (json_int_t)(e->window ? e->window : 512),
-                     "domains", a);
+/* key, and key_interval where there is one; null: not known. */
+static json_t *put_figure(json_t *j, const char *key, const struct wn_eval_figure *f)
+{
+    char interval[64];
+
+    (void)snprintf(interval, sizeof interval, "%s_interval", key);
+    j = json_put(j, key, isnan(f->value) ? json_null() : json_real(f->value));
+    return json_put(j, interval, isnan(f->low) ? json_null() : json_pack("[f, f]", f->low, f->high));
 }
 
-static int score(const char *path, const struct wn_eval_options *e, struct wn_err *err)
+static json_t *put_against(json_t *j, const struct wn_eval_against *a)
 {
-    struct wn_eval_domain r[MAX_TEXTS];
+    j = json_put(j, "parent_nll", json_real(a->nll));
+    j = json_put(j, "parent_perplexity", json_real(a->perplexity));
+    j = put_figure(j, "ppl_ratio", &a->ratio);
+    j = put_figure(j, "kld_mean", &a->kld);
+    j = json_put(j, "kld_median", json_real(a->kld_median));
+    j = json_put(j, "kld_p90", json_real(a->kld_p90));
+    j = json_put(j, "kld_p99", json_real(a->kld_p99));
+    j = json_put(j, "kld_max", json_real(a->kld_max));
+    j = put_figure(j, "argmax_agreement", &a->argmax);
+    j = json_put(j, "argmax_same", json_integer((json_int_t)a->same));
+    j = put_figure(j, "misroute", &a->misroute);
+    return json_put(j, "routed", json_integer((json_int_t)a->routed));
+}
+
+static json_t *json_domain(const struct wn_eval_domain *d, const char *file)
+{
+    json_t *j = json_pack("{so}", "domain", json_text(d->domain));
+
+    if (file) {
+        j = json_put(j, "file", json_text(file));
+        j = json_put(j, "sha256", json_text(d->sha256));
+    }
+    j = json_put(j, "tokens", json_integer((json_int_t)d->tokens));
+    j = json_put(j, "windows", json_integer((json_int_t)d->windows));
+    j = json_put(j, "predicted", json_integer((json_int_t)d->predicted));
+    j = json_put(j, "nll", json_real(d->nll));
+    j = json_put(j, "perplexity", json_real(d->perplexity));
+    return o.against ? put_against(j, &d->against) : j;
+}
+
+static json_t *json_need(const struct wn_eval_need *n)
+{
+    return json_pack("{sI sI sI sI sI sI}", "weight_bytes", (json_int_t)n->weights, "scratch_bytes",
+                     (json_int_t)n->scratch, "record_bytes", (json_int_t)n->records, "base_bytes", (json_int_t)n->base,
+                     "peak_bytes", (json_int_t)n->peak, "disk_bytes", (json_int_t)n->disk);
+}
+
+static json_t *json_result(const char *path, const char *parent, const struct wn_eval_options *e,
+                           const struct wn_eval_result *r)
+{
+    json_t *a = json_array(), *j;
+
+    for (size_t i = 0; i < e->text_count; i++)
+        a = json_add(a, json_domain(&r->domains[i], e->texts[i].path));
+    j = json_pack("{so so sI sb}", "model", json_text(path), "model_fingerprint", json_text(r->model_fingerprint),
+                  "window", (json_int_t)r->window, "streamed", o.stream);
+    if (parent) {
+        j = json_put(j, "parent", json_text(parent));
+        j = json_put(j, "parent_fingerprint", json_text(r->parent_fingerprint));
+        j = json_put(j, "dropped_by", r->dropped ? json_text(r->dropped) : json_null());
+        j = json_put(j, "documents", json_text("windows"));
+        j = json_put(j, "resamples", json_integer(WN_EVAL_RESAMPLES));
+    }
+    if (o.plan || o.masked) {
+        j = json_put(j, o.masked ? "masked" : "plan", json_text(o.masked ? o.masked : o.plan));
+        j = json_put(j, "plan_sha256", json_text(r->plan_sha256));
+    }
+    j = json_put(j, "need", json_need(&r->need));
+    j = json_put(j, "domains", a);
+    return parent ? json_put(j, "overall", json_domain(&r->overall, NULL)) : j;
+}
+
+/* ---- tables ---- */
+
+static void say_perplexity(const struct wn_eval_options *e, const struct wn_eval_result *r)
+{
+    say("%-16s %12s %10s %12s %10s\n", "domain", "perplexity", "nll", "predicted", "windows");
+    for (size_t i = 0; i < e->text_count; i++) {
+        const struct wn_eval_domain *d = &r->domains[i];
+
+        say("%-16s %12.4f %10.5f %12" PRIu64 " %10" PRIu64 "\n", d->domain, d->perplexity, d->nll, d->predicted,
+            d->windows);
+    }
+}
+
+/* "0.01234 [0.01200, 0.01300]", in units of 1 / scale. */
+static const char *text_figure(const struct wn_eval_figure *f, double scale, int places, char buf[64])
+{
+    if (isnan(f->value))
+        (void)snprintf(buf, 64, "not known");
+    else if (isnan(f->low))
+        (void)snprintf(buf, 64, "%.*f", places, scale * f->value);
+    else
+        (void)snprintf(buf, 64, "%.*f [%.*f, %.*f]", places, scale * f->value, places, scale * f->low, places,
+                       scale * f->high);
+    return buf;
+}
+
+static void say_divergence(const struct wn_eval_domain *d)
+{
+    const struct wn_eval_against *a = &d->against;
+    char kld[64];
+
+    say("%-16s %28s %10.5f %10.5f %10.5f %10.5f\n", d->domain, text_figure(&a->kld, 1, 5, kld), a->kld_median,
+        a->kld_p90, a->kld_p99, a->kld_max);
+}
+
+static void say_against(const struct wn_eval_domain *d)
+{
+    const struct wn_eval_against *a = &d->against;
+    char ratio[64], same[64], lost[64];
+
+    say("%-16s %11.4f %11.4f %25s %22s %22s %9" PRIu64 " %7" PRIu64 "\n", d->domain, d->perplexity, a->perplexity,
+        text_figure(&a->ratio, 1, 4, ratio), text_figure(&a->argmax, 100, 2, same),
+        text_figure(&a->misroute, 100, 2, lost), d->predicted, d->windows);
+}
+
+static void say_comparison(const struct wn_eval_options *e, const struct wn_eval_result *r)
+{
+    bool few = false;
+
+    say("%-16s %28s %10s %10s %10s %10s\n", "KLD, nats", "mean", "median", "p90", "p99", "max");
+    for (size_t i = 0; i < e->text_count; i++)
+        say_divergence(&r->domains[i]);
+    say_divergence(&r->overall);
+    say("\n%-16s %11s %11s %25s %22s %22s %9s %7s\n", "domain", "perplexity", "parent's", "ratio", "same best, %",
+        "misrouted, %", "predicted", "windows");
+    for (size_t i = 0; i < e->text_count; i++) {
+        say_against(&r->domains[i]);
+        few |= r->domains[i].windows < WN_EVAL_FEWEST_WINDOWS;
+    }
+    say_against(&r->overall);
+    say("\n[95 %% intervals: %d draws of the windows, which are the documents here%s]\n", WN_EVAL_RESAMPLES,
+        few ? "; none for fewer than 10" : "");
+    if (!r->dropped)
+        say("[misrouted is not known: --plan names the plan that the model was cut by]\n");
+}
+
+/* ---- the job ---- */
+
+/* wn_eval_need_fn */
+static bool tell_need(void *arg, const struct wn_eval_need *n)
+{
+    char peak[32], weights[32], disk[32];
+
+    (void)arg;
+    if (n->disk)
+        talk("%" PRIu64 " tokens; memory %s at most (largest layer %s), %s of activations on disk", n->tokens,
+             text_size(n->peak, peak, sizeof peak), text_size(n->weights, weights, sizeof weights),
+             text_size(n->disk, disk, sizeof disk));
+    else
+        talk("%" PRIu64 " tokens; memory %s at most (weights %s)", n->tokens, text_size(n->peak, peak, sizeof peak),
+             text_size(n->weights, weights, sizeof weights));
+    return !interrupted();
+}
+
+static int show(const char *path, const char *parent, const struct wn_eval_options *e, struct wn_eval_result *r)
+{
+    if (common.json)
+        return print_json(json_result(path, parent, e, r));
+    if (parent)
+        say_comparison(e, r);
+    else
+        say_perplexity(e, r);
+    return finish_output();
+}
+
+static int score(const char *path, const char *parent, struct wn_eval_options *e, struct wn_err *err)
+{
+    struct wn_eval_result r;
     struct wn_job job = talk_job();
     struct wn_model *m = wn_model_open(path, err);
-    struct wn_weights *w = m && context_fits(m, e->window, err) ? wn_weights_load(m, err) : NULL;
-    struct wn_pool *pool = w ? make_pool(err) : NULL;
-    bool ok = pool && wn_eval(m, w, pool, e, &job, r, err);
+    struct wn_model *against = m && parent ? wn_model_open(parent, err) : NULL;
+    struct wn_pool *pool = m && (!parent || against) ? make_pool(err) : NULL;
+    bool ok;
+    int code;
 
+    e->against = against;
+    ok = pool && context_fits(m, e->window, err) && wn_eval(m, pool, e, &job, &r, err);
     wn_pool_free(pool);
-    wn_weights_free(w);
+    wn_model_close(against);
     wn_model_close(m);
     talk_end_line();
     if (!ok)
         return talk_failed(err);
-    if (common.json)
-        return print_json(json_results(path, e, r));
-    say("%-16s %12s %10s %12s %10s\n", "domain", "perplexity", "nll", "predicted", "windows");
-    for (size_t i = 0; i < e->text_count; i++)
-        say("%-16s %12.4f %10.5f %12" PRIu64 " %10" PRIu64 "\n", r[i].domain, r[i].perplexity, r[i].nll, r[i].predicted,
-            r[i].windows);
-    return finish_output();
+    code = show(path, parent, e, &r);
+    wn_eval_result_release(&r);
+    return code;
+}
+
+/* False, with the reason said, when options do not go together. */
+static bool check_call(const struct command *self, struct wn_eval_options *e)
+{
+    if (!o.texts)
+        return opt_wrong(self, "--text names what to score"), false;
+    if (o.window < 0 || o.window == 1 || o.max_windows < 0)
+        return opt_wrong(self, "--window is at least 2, --max-windows not negative"), false;
+    if (o.plan && o.masked)
+        return opt_wrong(self, "--masked brings its plan: --plan is for a model that is cut already"), false;
+    if (o.plan && !o.against)
+        return opt_wrong(self, "--plan tells what was dropped of a parent: --against names it"), false;
+    if (o.work && !o.stream)
+        return opt_wrong(self, "--work is for --stream"), false;
+    return !o.ram || opt_bytes(self, "ram", o.ram, &e->ram);
 }
 
 static int run(const struct command *self, int argc, const char **argv)
 {
     struct wn_eval_text texts[MAX_TEXTS];
-    struct wn_eval_options e = {.texts = texts};
+    struct wn_eval_options e = {.texts = texts, .told = tell_need};
     struct wn_err err;
-    char *made[MAX_TEXTS] = {0};
+    char *made[MAX_TEXTS] = {0}, *parent;
     const char **args;
     int n, code;
 
     if (!opt_parse(self, table, argc, argv, 0, 1, &args, &n, &code))
         return code;
-    if (!o.texts)
-        return opt_wrong(self, "--text names what to score");
-    if (o.window < 0 || o.window == 1 || o.max_windows < 0)
-        return opt_wrong(self, "--window is at least 2, --max-windows not negative");
+    if (!check_call(self, &e))
+        return EXIT_USAGE;
     e.window = (uint32_t)o.window;
     e.max_windows = (uint64_t)o.max_windows;
+    e.masked = o.masked;
+    e.plan = o.plan;
+    e.stream = o.stream;
+    e.work = o.work ? o.work : DEFAULT_WORK;
     while (o.texts[e.text_count])
         if (++e.text_count > MAX_TEXTS)
             return opt_wrong(self, "at most %d texts", MAX_TEXTS);
     for (size_t i = 0; i < e.text_count; i++)
         texts[i] = text_of((char *)(uintptr_t)o.texts[i], &made[i]);
-    code = score(model_path(args[0]), &e, &err);
+    parent = o.against ? strdup(model_path(o.against)) : NULL; /* the next answer takes its place */
+    code = score(model_path(args[0]), parent, &e, &err);
+    free(parent);
     for (size_t i = 0; i < e.text_count; i++)
         free(made[i]);
     return code;
 }
 
 const struct command cmd_eval = {"eval", "[MODEL] --text [DOMAIN=]FILE ... [OPTIONS]",
-                                 "measure perplexity per domain over fixed windows", run,
-                                 "k3-mini --text en=heldout-en.txt --text code=heldout-code.txt --window 512"};
+                                 "measure perplexity per domain, and what a cut costs against its parent", run,
+                                 "pruned --against k3-mini --text en=heldout-en.txt --text code=heldout-code.txt"};

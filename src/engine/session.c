@@ -6,6 +6,7 @@
 #include "base/checked.h"
 #include "engine/engine.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -216,6 +217,12 @@ static bool check_ids(const struct wn_session *s, const uint32_t *ids, size_t n,
             return wn_fail(err, WN_ERR_ARG, "token %zu of %zu is %" PRIu32 ", the vocabulary has %" PRIu32, i + 1, n,
                            ids[i], s->ctx.config->vocab_size);
     return true;
+}
+
+bool wn_session_advance(struct wn_session *s, const uint32_t *ids, size_t n, struct wn_err *err)
+{
+    assert(n <= s->chunk);
+    return check_ids(s, ids, n, err) && run_chunk(s, ids, n, err);
 }
 
 bool wn_session_feed(struct wn_session *s, const uint32_t *ids, size_t n, wn_logits_fn *on_logits, void *arg,

@@ -9,21 +9,14 @@
  * the expert's output before that, z what the experts read.
  */
 #include "jobs/calibrate_parts.h"
+#include "jobs/exact_math.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-#define LANES 8
-
-static double fold(double lane[LANES])
-{
-    for (size_t half = LANES / 2; half > 0; half /= 2)
-        for (size_t j = 0; j < half; j++)
-            lane[j] += lane[j + half];
-    return lane[0];
-}
+#define LANES WN_EXACT_LANES
 
 /* Squares of f32 values are exact in f64; LANES partial sums keep the adder busy, in one order for all machines. */
 static double norm_of(const float *y, size_t n)
@@ -36,7 +29,7 @@ static double norm_of(const float *y, size_t n)
             lane[j] += (double)y[i + j] * y[i + j];
     for (size_t j = 0; i + j < n; j++)
         lane[j] += (double)y[i + j] * y[i + j];
-    return sqrt(fold(lane));
+    return sqrt(wn_exact_fold(lane));
 }
 
 /* The length of the sum of g y: product by product in f64, channel by channel in the order of the lanes above. */
@@ -54,7 +47,7 @@ static double norm_of_sum(const float *gates, const float *outputs, size_t k, si
         for (size_t j = 0; j < n; j++)
             lane[j] += sum[j] * sum[j];
     }
-    return sqrt(fold(lane));
+    return sqrt(wn_exact_fold(lane));
 }
 
 struct norms {

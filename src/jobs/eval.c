@@ -1,233 +1,189 @@
 /*
- * Perplexity: windows through a session, logits through a log-softmax. See eval.h for what is predicted.
- *
- *   nll(next) = ln sum_i exp(l_i - max) + max - l_next        l in f32, all else in f64
- *
- * Logits of several positions are kept and scored together, one position a piece of work; each sum has one order.
+ * An evaluation as a whole: what was asked, the texts, one of the two roads, the figures. See eval.h for what is
+ * predicted and eval_parts.h for who does what.
  */
 #include "base/alloc.h"
-#include "jobs/exact_math.h"
-#include "jobs/talk.h"
-#include "sys/file.h"
+#include "jobs/eval_need.h"
+#include "model/weights.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <winnow/eval.h>
+#include <string.h>
 
-#define WINDOW     512
-#define CHUNK      512
-#define HELD       16 /* positions */
-#define LANES      8
-#define TEXT_LIMIT ((uint64_t)1 << 32)
+#define WINDOW         512
+#define PLAN_BYTES_MAX ((uint64_t)256 << 20)
 
-struct scorer {
-    struct wn_pool *pool;
-    size_t vocab;
-    float *logits;       /* [HELD][vocab] */
-    uint32_t next[HELD]; /* what followed each position */
-    double nll[HELD];
-    size_t held;
-    const uint32_t *ids; /* of the window */
-    double sum;          /* over all scored positions of the text */
-};
-
-/* Non-finite when a logit is. */
-static double nll_of(const float *l, size_t n, uint32_t next)
+bool wn_eval_check_finite(const struct wn_eval_job *e, size_t t, size_t w, struct wn_err *err)
 {
-    double lane[LANES] = {0}, max;
-    float top = l[0];
-    size_t i = 0;
+    size_t n = wn_eval_predicted(e), at = (e->text[t].first + w) * n;
 
-    for (size_t k = 1; k < n; k++)
-        top = l[k] > top ? l[k] : top;
-    max = (double)top;
-    for (; i + LANES <= n; i += LANES)
-        for (size_t k = 0; k < LANES; k++)
-            lane[k] += wn_exact_exp((double)l[i + k] - max);
-    for (size_t k = 0; i + k < n; k++)
-        lane[k] += wn_exact_exp((double)l[i + k] - max);
-    for (size_t half = LANES / 2; half > 0; half /= 2)
-        for (size_t k = 0; k < half; k++)
-            lane[k] += lane[k + half];
-    return wn_exact_log(lane[0]) + (max - (double)l[next]);
-}
-
-static bool all_finite(const float *l, size_t n)
-{
-    float zero = 0;
-
-    /* x * 0 is 0 for finite x and NaN otherwise */
-    for (size_t i = 0; i < n; i++)
-        zero += l[i] * 0.0f;
-    return zero == 0;
-}
-
-static void score_piece(void *arg, size_t at, unsigned worker)
-{
-    struct scorer *s = arg;
-    const float *l = s->logits + at * s->vocab;
-
-    (void)worker;
-    s->nll[at] = all_finite(l, s->vocab) ? nll_of(l, s->vocab, s->next[at]) : (double)NAN;
-}
-
-static void score_held(struct scorer *s)
-{
-    wn_pool_run(s->pool, score_piece, s, s->held);
-    for (size_t i = 0; i < s->held; i++)
-        s->sum += s->nll[i];
-    s->held = 0;
-}
-
-struct eval {
-    const struct wn_eval_options *o;
-    const struct wn_job *job;
-    const struct wn_vocab *vocab;
-    struct wn_session *session;
-    struct scorer scorer;
-    uint32_t window;
-    /* of the text at hand */
-    char phase[80];
-    uint64_t before, total; /* tokens of windows done, of all */
-    struct wn_err stopped;  /* why a callback said stop */
-};
-
-/* `position` tokens of the window are computed. False when the listener asked to stop. */
-static bool tell(struct eval *e, uint64_t position)
-{
-    return wn_job_progress(e->job, e->phase, e->before + position, e->total, "tokens", &e->stopped);
-}
-
-/* wn_watch_fn: a window of a large model takes minutes, a layer of it no second. */
-static bool on_layer(void *arg, uint64_t position, uint32_t layer)
-{
-    (void)layer;
-    return tell(arg, position);
-}
-
-/* wn_logits_fn */
-static bool take_logits(void *arg, uint64_t position, const float *logits)
-{
-    struct eval *e = arg;
-    struct scorer *s = &e->scorer;
-
-    memcpy(s->logits + s->held * s->vocab, logits, s->vocab * sizeof *logits);
-    s->next[s->held++] = s->ids[position + 1];
-    if (s->held < HELD)
-        return true;
-    score_held(s);
-    return tell(e, position + 1);
-}
-
-static bool score_window(struct eval *e, const uint32_t *ids, struct wn_err *err)
-{
-    e->scorer.ids = ids;
-    e->scorer.held = 0;
-    wn_session_reset(e->session);
-    /* the window's last token predicts nothing, so it need not be computed */
-    if (!wn_session_feed(e->session, ids, e->window - 1, take_logits, e, err)) {
-        if (err->code == WN_ERR_CANCELED)
-            *err = e->stopped;
-        return false;
-    }
-    score_held(&e->scorer);
+    for (size_t i = at; i < at + n; i++)
+        if (!isfinite(e->losses.nll[i]))
+            return wn_fail(err, WN_ERR_FORMAT, "window %zu: %s logits are not finite", w + 1,
+                           e->sides > 1 ? "the model's or the parent's" : "the model's");
     return true;
 }
 
-static bool score_windows(struct eval *e, const uint32_t *ids, struct wn_eval_domain *d, struct wn_err *err)
+static bool check_domains(const struct wn_eval_options *o, struct wn_err *err)
 {
-    double *sum = &e->scorer.sum;
-
-    snprintf(e->phase, sizeof e->phase, "evaluating %s", d->domain);
-    e->total = d->windows * e->window;
-    *sum = 0;
-    for (uint64_t w = 0; w < d->windows; w++) {
-        e->before = w * e->window;
-        if (!score_window(e, ids + e->before, err))
-            return false;
-        if (!isfinite(*sum))
-            return wn_fail(err, WN_ERR_FORMAT, "window %" PRIu64 ": the model's logits are not finite", w + 1);
-        if (!wn_job_progress(e->job, e->phase, e->before + e->window, e->total, "tokens", err))
-            return false;
+    for (size_t i = 0; i < o->text_count; i++) {
+        if (strlen(o->texts[i].domain) >= sizeof((struct wn_eval_domain *)0)->domain)
+            return wn_fail(err, WN_ERR_ARG, "domain '%s': its name is longer than 63 bytes", o->texts[i].domain);
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(o->texts[i].domain, o->texts[k].domain) == 0)
+                return wn_fail(err, WN_ERR_ARG, "two texts are called '%s': DOMAIN=FILE tells them apart",
+                               o->texts[i].domain);
     }
-    d->predicted = d->windows * (e->window - 1);
-    d->nll = *sum / (double)d->predicted;
-    d->perplexity = wn_exact_exp(d->nll);
     return true;
 }
 
-static bool score_text(struct eval *e, const char *text, size_t n, struct wn_eval_domain *d, struct wn_err *err)
+static bool check_options(const struct wn_eval_job *e, struct wn_err *err)
 {
-    uint32_t *ids;
-    size_t count;
-    bool ok;
+    const struct wn_eval_options *o = e->o;
 
-    if (!wn_vocab_encode(e->vocab, text, n, false, &ids, &count, err))
-        return false;
-    d->tokens = count;
-    d->windows = count / e->window;
-    if (e->o->max_windows && d->windows > e->o->max_windows)
-        d->windows = e->o->max_windows;
-    if (d->windows == 0)
-        ok = wn_fail(err, WN_ERR_ARG, "%zu tokens, fewer than one window of %" PRIu32, count, e->window);
-    else
-        ok = score_windows(e, ids, d, err);
-    free(ids);
-    return ok;
+    for (unsigned i = 0; i < e->sides; i++) {
+        uint32_t most = e->side[i].config->context_length ? e->side[i].config->context_length : UINT32_MAX;
+
+        if (e->window < 2 || e->window > most)
+            return wn_fail(err, WN_ERR_ARG, "windows of %" PRIu32 " tokens: wanted 2 to %" PRIu32, e->window, most);
+    }
+    if (o->plan && o->masked)
+        return wn_fail(err, WN_ERR_ARG,
+                       "a plan for the misroute rate and another one to mask with: one of them is wanted");
+    if (o->plan && !o->against)
+        return wn_fail(err, WN_ERR_ARG, "a plan tells what was dropped of a parent, and there is none");
+    if (o->stream && !o->work)
+        return wn_fail(err, WN_ERR_ARG, "streaming needs a work folder");
+    return check_domains(o, err);
 }
 
-static bool score_file(struct eval *e, const struct wn_eval_text *t, struct wn_eval_domain *d, struct wn_err *err)
+static bool read_plan(struct wn_plan *p, const char *path, char sha256[65], struct wn_err *err)
 {
     size_t n;
-    char *text;
+    char *text = wn_file_slurp(path, PLAN_BYTES_MAX, &n, err);
     bool ok;
 
-    *d = (struct wn_eval_domain){0};
-    snprintf(d->domain, sizeof d->domain, "%s", t->domain);
-    text = wn_file_slurp(t->path, TEXT_LIMIT, &n, err);
     if (!text)
         return false;
-    ok = score_text(e, text, n, d, err);
+    ok = wn_eval_hash(text, n, sha256, err) && wn_plan_parse(p, text, n, err);
     free(text);
-    return ok || wn_fail_in(err, "'%s'", t->path);
+    return ok;
 }
 
-static bool check_options(const struct eval *e, const struct wn_config *c, struct wn_err *err)
+/* masked: experts of the model that are never chosen; e->dropped: those of the parent that the misroute rate counts. */
+static bool apply_plan(struct wn_eval_job *e, const struct wn_plan *p, struct wn_dropped *masked, struct wn_err *err)
 {
-    if (e->window < 2 || (c->context_length && e->window > c->context_length))
-        return wn_fail(err, WN_ERR_ARG, "windows of %" PRIu32 " tokens: wanted 2 to %" PRIu32, e->window,
-                       c->context_length ? c->context_length : UINT32_MAX);
-    for (size_t i = 0; i < e->o->text_count; i++)
-        if (strlen(e->o->texts[i].domain) >= sizeof((struct wn_eval_domain *)0)->domain)
-            return wn_fail(err, WN_ERR_ARG, "domain '%s': its name is longer than 63 bytes", e->o->texts[i].domain);
+    const struct wn_config *mine = e->side[WN_EVAL_MODEL].config;
+
+    if (e->o->masked) {
+        if (!wn_dropped_init(masked, p, mine, NULL, err))
+            return false;
+        e->side[WN_EVAL_MODEL].masked = masked;
+    }
+    return e->sides == 1 ||
+           wn_dropped_init(&e->dropped, p, e->side[WN_EVAL_PARENT].config, e->o->masked ? NULL : mine, err);
+}
+
+static bool find_dropped(struct wn_eval_job *e, struct wn_dropped *masked, struct wn_err *err)
+{
+    const char *path = e->o->masked ? e->o->masked : e->o->plan;
+    struct wn_plan plan;
+    bool ok;
+
+    if (path) {
+        ok = read_plan(&plan, path, e->result->plan_sha256, err);
+        if (ok) {
+            ok = apply_plan(e, &plan, masked, err);
+            wn_plan_release(&plan);
+        }
+        e->result->dropped = "plan";
+        return ok || wn_fail_in(err, "'%s'", path);
+    }
+    if (e->sides == 1)
+        return true;
+    if (!wn_dropped_read(&e->dropped, e->side[WN_EVAL_MODEL].model, e->side[WN_EVAL_PARENT].config, err))
+        return false;
+    e->result->dropped = e->dropped.flags ? "model" : NULL;
     return true;
 }
 
-bool wn_eval(const struct wn_model *m, const struct wn_weights *w, struct wn_pool *pool,
-             const struct wn_eval_options *o, const struct wn_job *job, struct wn_eval_domain *results,
-             struct wn_err *err)
+static void tell_tokens(const struct wn_eval_job *e)
 {
-    const struct wn_config *c = wn_model_config(m);
-    struct eval e = {.o = o, .job = job, .window = o->window ? o->window : WINDOW};
-    struct wn_session_options session = {.context = e.window, .chunk = e.window < CHUNK ? e.window : CHUNK};
+    const struct wn_eval_losses *l = &e->losses;
+
+    for (size_t t = 0; e->o->token && t < e->o->text_count; t++)
+        for (size_t w = 0; w < e->result->domains[t].windows; w++)
+            for (uint32_t i = 0; i < wn_eval_predicted(e); i++) {
+                size_t at = (e->text[t].first + w) * wn_eval_predicted(e) + i;
+                struct wn_eval_token token = {.text = t, .window = w, .position = i, .nll = l->nll[at]};
+
+                if (l->kld) {
+                    token.parent_nll = l->parent_nll[at];
+                    token.kld = l->kld[at];
+                    token.same_best = l->same[at];
+                }
+                e->o->token(e->o->token_arg, &token);
+            }
+}
+
+static bool run(struct wn_eval_job *e, struct wn_dropped *masked, struct wn_err *err)
+{
+    size_t texts = e->o->text_count;
+
+    e->kernels = wn_kernels_get(err);
+    if (!e->kernels || !check_options(e, err) || !find_dropped(e, masked, err))
+        return false;
+    e->text = wn_alloc(texts, sizeof *e->text, err);
+    e->result->domains = e->text ? wn_alloc(texts, sizeof *e->result->domains, err) : NULL;
+    if (!e->result->domains || !wn_eval_read_texts(e, err))
+        return false;
+    wn_eval_measure_base(e);
+    if (!(e->o->stream ? wn_eval_stream(e, err) : wn_eval_resident(e, err)) || !wn_eval_figures(e, err))
+        return false;
+    tell_tokens(e);
+    return true;
+}
+
+static void release(struct wn_eval_job *e)
+{
+    for (size_t t = 0; e->text && t < e->o->text_count; t++)
+        free(e->text[t].ids);
+    free(e->text);
+    free(e->losses.nll);
+    free(e->losses.parent_nll);
+    free(e->losses.kld);
+    free(e->losses.same);
+    free(e->losses.misroute);
+    free(e->logits);
+    wn_dropped_release(&e->dropped);
+}
+
+bool wn_eval(const struct wn_model *m, struct wn_pool *pool, const struct wn_eval_options *o, const struct wn_job *job,
+             struct wn_eval_result *result, struct wn_err *err)
+{
+    struct wn_eval_job e = {.o = o, .job = job, .pool = pool, .sides = o->against ? 2 : 1, .result = result};
+    struct wn_dropped masked = {0};
     bool ok;
 
-    e.vocab = wn_model_vocab(m, err);
-    if (!e.vocab)
-        return wn_fail_in(err, "evaluating needs a vocabulary");
-    if (!check_options(&e, c, err))
-        return false;
-    e.scorer = (struct scorer){.pool = pool, .vocab = c->vocab_size};
-    e.scorer.logits = wn_alloc((size_t)HELD * c->vocab_size, sizeof(float), err);
-    e.session = e.scorer.logits ? wn_session_new(m, w, pool, &session, err) : NULL;
-    ok = e.session != NULL;
-    if (ok)
-        wn_session_watch(e.session, on_layer, &e);
-    for (size_t i = 0; ok && i < o->text_count; i++)
-        ok = score_file(&e, &o->texts[i], &results[i], err);
-    wn_session_free(e.session);
-    free(e.scorer.logits);
+    *result = (struct wn_eval_result){.window = o->window ? o->window : WINDOW};
+    e.window = result->window;
+    e.side[WN_EVAL_MODEL] = (struct wn_eval_side){.model = m, .config = wn_model_config(m)};
+    wn_source_fingerprint(wn_model_source(m), result->model_fingerprint);
+    if (o->against) {
+        e.side[WN_EVAL_PARENT] = (struct wn_eval_side){.model = o->against, .config = wn_model_config(o->against)};
+        wn_source_fingerprint(wn_model_source(o->against), result->parent_fingerprint);
+    }
+    ok = run(&e, &masked, err);
+    release(&e);
+    wn_dropped_release(&masked);
+    if (!ok)
+        wn_eval_result_release(result);
     return ok;
+}
+
+void wn_eval_result_release(struct wn_eval_result *r)
+{
+    free(r->domains);
+    *r = (struct wn_eval_result){0};
 }

@@ -7,6 +7,8 @@
 
 #include "base/bits.h"
 
+#include <stddef.h>
+
 /*
  * e^x for x in -708 .. 709 (outside, the nearer end's value). x = k ln 2 + r with |r| <= ln 2 / 2; e^r by Taylor to
  * r^13 (the next term is 4e-18); 2^k goes into the exponent bits. No branch, so that loops over it can be vectorised.
@@ -57,6 +59,17 @@ static inline double wn_exact_log(double x)
     for (int i = 21; i >= 3; i -= 2)
         sum = (sum + 1.0 / i) * s2;
     return (double)k * 0x1.62e42fee00000p-1 + ((double)k * 0x1.a39ef35793c76p-33 + (2.0 * s + 2.0 * s * sum));
+}
+
+/* Partial sums that keep the adder busy, element i in lane i mod 8, and their total: one order for all machines. */
+#define WN_EXACT_LANES 8
+
+static inline double wn_exact_fold(double lane[WN_EXACT_LANES])
+{
+    for (size_t half = WN_EXACT_LANES / 2; half > 0; half /= 2)
+        for (size_t k = 0; k < half; k++)
+            lane[k] += lane[k + half];
+    return lane[0];
 }
 
 #endif

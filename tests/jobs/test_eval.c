@@ -23,7 +23,6 @@ static const struct {
                  {"ja", "corpora/heldout-ja.txt", 30.457, 42413}};
 
 static struct wn_model *model;
-static struct wn_weights *weights;
 
 static int open_mini(void **state)
 {
@@ -34,27 +33,28 @@ static int open_mini(void **state)
     if (!path)
         exit(0); /* the reason has been printed */
     model = wn_model_open(path, &err);
-    weights = model ? wn_weights_load(model, &err) : NULL;
-    if (!weights)
+    if (!model)
         print_error("%s\n", err.msg);
-    return weights ? 0 : -1;
+    return model ? 0 : -1;
 }
 
 static int close_mini(void **state)
 {
     (void)state;
-    wn_weights_free(weights);
     wn_model_close(model);
     return 0;
 }
 
 static void evaluate(unsigned threads, const struct wn_eval_options *o, struct wn_eval_domain *results)
 {
+    struct wn_eval_result r;
     struct wn_err err;
     struct wn_pool *pool = wn_pool_new(threads, &err);
 
     assert_non_null(pool);
-    CHECK_OK(wn_eval(model, weights, pool, o, NULL, results, &err), &err);
+    CHECK_OK(wn_eval(model, pool, o, NULL, &r, &err), &err);
+    memcpy(results, r.domains, o->text_count * sizeof *results);
+    wn_eval_result_release(&r);
     wn_pool_free(pool);
 }
 
@@ -111,6 +111,7 @@ static void perplexity_is_that_of_the_long_way(void **state)
     struct wn_eval_options o = {.texts = &text, .text_count = 1, .window = 100, .max_windows = 3};
     struct longhand h = {.vocab = wn_model_config(model)->vocab_size};
     struct wn_eval_domain d;
+    struct wn_weights *weights;
     struct wn_session *session;
     struct wn_pool *pool;
     struct wn_err err;
@@ -121,6 +122,8 @@ static void perplexity_is_that_of_the_long_way(void **state)
     (void)state;
     evaluate(2, &o, &d);
     pool = wn_pool_new(1, &err);
+    weights = wn_weights_load(model, &err);
+    CHECK_OK(weights, &err);
     session = wn_session_new(model, weights, pool, &(struct wn_session_options){.context = 200}, &err);
     bytes = wn_file_slurp(path, 1 << 20, &n, &err);
     assert_true(pool && session && bytes);
@@ -140,6 +143,7 @@ static void perplexity_is_that_of_the_long_way(void **state)
     free(ids);
     free(bytes);
     wn_session_free(session);
+    wn_weights_free(weights);
     wn_pool_free(pool);
 }
 
@@ -211,12 +215,14 @@ static bool eval_one(const struct wn_model *m, struct wn_eval_text text, uint32_
                      struct wn_err *err)
 {
     struct wn_eval_options o = {.texts = &text, .text_count = 1, .window = window, .max_windows = 4};
-    struct wn_eval_domain d;
+    struct wn_eval_result r;
     struct wn_pool *pool = wn_pool_new(1, err);
     bool ok;
 
     assert_non_null(pool);
-    ok = wn_eval(m, weights, pool, &o, job, &d, err);
+    ok = wn_eval(m, pool, &o, job, &r, err);
+    assert_true(ok == (r.domains != NULL));
+    wn_eval_result_release(&r);
     wn_pool_free(pool);
     return ok;
 }
@@ -287,6 +293,20 @@ static void what_cannot_be_scored_is_refused(void **state)
     CHECK_OK(eval_one(model, (struct wn_eval_text){name, some}, 4, NULL, &err), &err);
 }
 
+static void two_texts_of_one_name_are_refused(void **state)
+{
+    struct wn_eval_text texts[2] = {{"x", "/no/a"}, {"x", "/no/b"}};
+    struct wn_eval_options o = {.texts = texts, .text_count = 2};
+    struct wn_eval_result r;
+    struct wn_err err;
+    struct wn_pool *pool = wn_pool_new(1, &err);
+
+    (void)state;
+    assert_non_null(pool);
+    CHECK_FAILS(wn_eval(model, pool, &o, NULL, &r, &err), &err, "two texts are called 'x'");
+    wn_pool_free(pool);
+}
+
 static void a_model_without_vocabulary_is_refused(void **state)
 {
     const char *folder = wn_test_folder(), *source = wn_test_need_data("golden/text/tiny-a/hf");
@@ -321,13 +341,14 @@ static void every_refused_allocation_is_survived(void **state)
     do {
         struct wn_eval_text text = {"x", some};
         struct wn_eval_options o = {.texts = &text, .text_count = 1, .window = 4};
-        struct wn_eval_domain d;
+        struct wn_eval_result r;
         struct wn_pool *pool = wn_pool_new(1, &err);
 
         assert_non_null(pool);
         wn_alloc_fail_after(n++);
-        ok = wn_eval(model, weights, pool, &o, NULL, &d, &err);
+        ok = wn_eval(model, pool, &o, NULL, &r, &err);
         wn_alloc_fail_after(-1);
+        wn_eval_result_release(&r);
         wn_pool_free(pool);
         assert_true(ok || err.code == WN_ERR_NOMEM);
     } while (!ok && n < 1000);
@@ -344,6 +365,7 @@ int main(void)
         cmocka_unit_test(the_published_perplexities_come_out),
         cmocka_unit_test(a_stop_is_seen_within_a_layer_not_after_a_window),
         cmocka_unit_test(what_cannot_be_scored_is_refused),
+        cmocka_unit_test(two_texts_of_one_name_are_refused),
         cmocka_unit_test(a_model_without_vocabulary_is_refused),
         cmocka_unit_test(every_refused_allocation_is_survived),
     };
