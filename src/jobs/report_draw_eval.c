@@ -80,24 +80,29 @@ static void put_value(struct wn_html *h, const struct wn_report_value *v, const 
     wn_html_put(h, "</small></td>");
 }
 
-/* The known fields of from .. end - 1 that the result has, if any. */
-static void put_fields(struct wn_html *h, const struct wn_report_eval *e, const char *caption, size_t from, size_t end)
+/*
+ * Fields from .. end - 1, if the result has any: all of them, since what it lacks was not measured, or (`own`) those that it has.
+ */
+static void put_fields(struct wn_html *h, const struct wn_report_eval *e, const char *caption, size_t from, size_t end,
+                       bool own)
 {
-    while (from < end && !has_field(e, from))
-        from++;
-    if (from == end)
+    size_t first = from;
+
+    while (first < end && !has_field(e, first))
+        first++;
+    if (first == end)
         return;
     wn_html_put(h, "<div class=\"scroll\"><table>\n<caption>%s</caption>\n<thead><tr><th scope=\"col\">domain</th>",
                 caption);
     for (size_t f = from; f < end; f++)
-        if (has_field(e, f))
+        if (!own || has_field(e, f))
             wn_html_put(h, "<th scope=\"col\">%s%s%s</th>", wn_report_fields[f].title,
                         *wn_report_fields[f].unit ? ", " : "", wn_report_fields[f].unit);
     wn_html_put(h, "</tr></thead>\n<tbody>\n");
     for (size_t d = 0; d < e->domain_count; d++) {
         wn_html_put(h, "<tr><th scope=\"row\">%s</th>", e->domains[d].domain);
         for (size_t f = from; f < end; f++)
-            if (has_field(e, f))
+            if (!own || has_field(e, f))
                 put_value(h, &e->domains[d].field[f], &wn_report_fields[f]);
         wn_html_put(h, "</tr>\n");
     }
@@ -112,8 +117,8 @@ static void put_result(struct wn_html *h, const struct wn_report_page *p, size_t
     if (!isnan(e->window))
         wn_html_put(h, ", windows of %.0f tokens", e->window);
     wn_html_put(h, ".</p>\n");
-    put_fields(h, e, "By itself", 0, WN_REPORT_KLD_MEAN);
-    put_fields(h, e, "Against its parent; below a figure its interval", WN_REPORT_KLD_MEAN, WN_REPORT_FIELDS);
+    put_fields(h, e, "By itself", 0, WN_REPORT_KLD_MEAN, true);
+    put_fields(h, e, "Against its parent; below a figure its interval", WN_REPORT_KLD_MEAN, WN_REPORT_FIELDS, false);
 }
 
 void wn_report_draw_eval(struct wn_html *h, const struct wn_report_page *p)

@@ -6,23 +6,24 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define EVAL_BYTES_MAX (64u << 20)
 
 const struct wn_report_field_name wn_report_fields[WN_REPORT_FIELDS] = {
-    [WN_REPORT_PERPLEXITY] = {"perplexity", NULL, "perplexity", "", 1, 3},
-    [WN_REPORT_NLL] = {"nll", NULL, "nll", "nats", 1, 4},
-    [WN_REPORT_PREDICTED] = {"predicted", NULL, "predicted", "", 1, 0},
-    [WN_REPORT_WINDOWS] = {"windows", NULL, "windows", "", 1, 0},
-    [WN_REPORT_KLD_MEAN] = {"kld_mean", "kld", "KLD, mean", "nats", 1, 5},
-    [WN_REPORT_KLD_MEDIAN] = {"kld_median", NULL, "KLD, median", "nats", 1, 5},
-    [WN_REPORT_KLD_P90] = {"kld_p90", NULL, "KLD, p90", "nats", 1, 5},
-    [WN_REPORT_KLD_P99] = {"kld_p99", NULL, "KLD, p99", "nats", 1, 5},
-    [WN_REPORT_ARGMAX] = {"argmax_agreement", "argmax", "same best token", "%", 100, 2},
-    [WN_REPORT_PPL_RATIO] = {"ppl_ratio", "ratio", "PPL ratio", "", 1, 4},
-    [WN_REPORT_MISROUTE] = {"misroute", NULL, "misrouted", "%", 100, 2},
+    [WN_REPORT_PERPLEXITY] = {"perplexity", "perplexity", "", 1, 3},
+    [WN_REPORT_NLL] = {"nll", "nll", "nats", 1, 4},
+    [WN_REPORT_PREDICTED] = {"predicted", "predicted", "", 1, 0},
+    [WN_REPORT_WINDOWS] = {"windows", "windows", "", 1, 0},
+    [WN_REPORT_KLD_MEAN] = {"kld_mean", "KLD, mean", "nats", 1, 5},
+    [WN_REPORT_KLD_MEDIAN] = {"kld_median", "KLD, median", "nats", 1, 5},
+    [WN_REPORT_KLD_P90] = {"kld_p90", "KLD, p90", "nats", 1, 5},
+    [WN_REPORT_KLD_P99] = {"kld_p99", "KLD, p99", "nats", 1, 5},
+    [WN_REPORT_ARGMAX] = {"argmax_agreement", "same best token", "%", 100, 2},
+    [WN_REPORT_PPL_RATIO] = {"ppl_ratio", "PPL ratio", "", 1, 4},
+    [WN_REPORT_MISROUTE] = {"misroute", "misrouted", "%", 100, 2},
 };
 
 void wn_report_eval_release(struct wn_report_eval *e)
@@ -49,21 +50,20 @@ static double number_of(const json_t *object, const char *key)
     return json_is_number(v) ? json_number_value(v) : (double)NAN;
 }
 
-/* The first of both places and names that has it. */
-static struct wn_report_value value_of(const json_t *domain, const struct wn_report_field_name *f)
+static struct wn_report_value value_of(const json_t *domain, const char *key)
 {
-    const json_t *place[2] = {domain, json_object_get(domain, "against")};
-    const char *key[2] = {f->key, f->short_key};
+    struct wn_report_value v = {number_of(domain, key), NAN, NAN};
+    char interval[64];
+    const json_t *ends;
 
-    for (int i = 0; i < 4; i++) {
-        const json_t *v = key[i / 2] ? json_object_get(place[i % 2], key[i / 2]) : NULL;
-
-        if (json_is_number(v))
-            return (struct wn_report_value){json_number_value(v), NAN, NAN};
-        if (json_is_number(json_object_get(v, "value")))
-            return (struct wn_report_value){number_of(v, "value"), number_of(v, "low"), number_of(v, "high")};
+    (void)snprintf(interval, sizeof(interval), "%s_interval", key);
+    ends = json_object_get(domain, interval);
+    if (json_array_size(ends) == 2 && json_is_number(json_array_get(ends, 0)) &&
+        json_is_number(json_array_get(ends, 1))) {
+        v.low = json_number_value(json_array_get(ends, 0));
+        v.high = json_number_value(json_array_get(ends, 1));
     }
-    return (struct wn_report_value){NAN, NAN, NAN};
+    return v;
 }
 
 static bool take_domain(struct wn_report_eval *e, const char *name, const json_t *from, struct wn_err *err)
@@ -78,7 +78,7 @@ static bool take_domain(struct wn_report_eval *e, const char *name, const json_t
     if (!d->domain)
         return false;
     for (size_t i = 0; i < WN_REPORT_FIELDS; i++)
-        d->field[i] = value_of(from, &wn_report_fields[i]);
+        d->field[i] = value_of(from, wn_report_fields[i].key);
     e->domain_count++;
     return true;
 }

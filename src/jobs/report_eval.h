@@ -21,12 +21,9 @@ enum wn_report_field {
     WN_REPORT_FIELDS
 };
 
-/*
- * How a field is called in JSON (short: the other name that it may have, or NULL) and on the page; decimals of its number,
- * after multiplying by scale ("%" is 100).
- */
+/* How a field is called in JSON and on the page; decimals of its number, after multiplying by scale ("%" is 100). */
 struct wn_report_field_name {
-    const char *key, *short_key, *title, *unit;
+    const char *key, *title, *unit;
     double scale;
     unsigned decimals;
 };
@@ -50,8 +47,8 @@ struct wn_report_eval {
 };
 
 /*
- * A field of a domain stands in its object or in the object "against" there, as a number or as an object of "value", "low" and
- * "high". "overall" beside the domains is one more, named so.
+ * A field is a number in its domain's object; KEY_interval beside it, where it is there, a list of low and high. "overall"
+ * beside the domains is one more, named so.
  *
  * Refused: what is not a JSON object with a list "domains" of objects that have a text "domain". All zero on failure.
  */

@@ -209,16 +209,14 @@ static void overlap_is_told_against_chance(void **state)
     free(page);
 }
 
-/* The forms that results against a parent come in. */
+/* As `winnow eval --against --json` writes them. */
 static void divergences_are_shown_with_their_intervals(void **state)
 {
     static const char text[] =
-        "{\"domains\": [{\"domain\": \"en\", \"predicted\": 12600, \"perplexity\": 20, \"against\": {\"kld\": "
-        "{\"value\": 0.02, "
-        "\"low\": 0.015, \"high\": 0.025}, \"kld_p99\": 0.5, \"misroute\": null}, \"argmax_agreement\": 0.875}], "
-        "\"overall\": {\"predicted\": 25200, \"nll\": 1.5, \"against\": {\"ratio\": {\"value\": 1.03125, \"low\": "
-        "null, "
-        "\"high\": null}}}}";
+        "{\"domains\": [{\"domain\": \"en\", \"predicted\": 12600, \"perplexity\": 20, \"kld_mean\": 0.02, "
+        "\"kld_mean_interval\": [0.015, 0.025], \"kld_p99\": 0.5, \"misroute\": null, \"misroute_interval\": null, "
+        "\"argmax_agreement\": 0.875}], \"overall\": {\"domain\": \"overall\", \"predicted\": 25200, \"nll\": 1.5, "
+        "\"ppl_ratio\": 1.03125, \"ppl_ratio_interval\": null}}";
     const char *folder = wn_test_folder(), *eval = put_file(folder, "e.json", text);
     const struct wn_report_options o = {
         .saliency_path = save(folder, "s.npz", report_labels), .eval_paths = &eval, .eval_count = 1};
@@ -227,12 +225,13 @@ static void divergences_are_shown_with_their_intervals(void **state)
     (void)state;
     check_whole(page);
     has(page, "<th scope=\"row\">en</th><td>20.000</td><td class=\"no\">not measured</td><td>12,600</td></tr>");
-    has(page,
-        "<th scope=\"row\">en</th><td>0.02000<small>0.01500 to 0.02500</small></td><td>0.50000</td><td>87.50</td>");
+    has(page, "<th scope=\"row\">en</th><td>0.02000<small>0.01500 to 0.02500</small></td><td class=\"no\">not "
+              "measured</td><td class=\"no\">not measured</td><td>0.50000</td><td>87.50</td><td class=\"no\">not "
+              "measured</td><td class=\"no\">not measured</td></tr>");
     has(page, "<th scope=\"row\">overall</th>");
     has(page, "<td>1.5000</td><td>25,200</td>");
-    has(page, "<td>1.0313</td></tr>");
-    lacks(page, "misrouted, %"); /* no entry has it */
+    has(page, "<td>1.0313</td><td class=\"no\">not measured</td></tr>");
+    has(page, "misrouted, %");
     free(page);
 }
 
