@@ -76,6 +76,7 @@ bool wn_bind_mlx(struct wn_binder *b, const struct wn_tensor *t, const uint64_t 
         return wn_fail(b->err, WN_ERR_FORMAT, "tensor '%s' has no place: there are no scales beside it", biases->name);
     if (f.mode == WN_MLX_PLAIN)
         return wn_bind_shape(b, t, shape, dims) && wn_bind_view(b, t, rows, cols, m);
+    assert(scales); /* or it would be plain */
     if (t->type != WN_U32)
         return wrong_type(b, t, "U32, as it has scales");
     if (cols % f.group != 0)

@@ -47,6 +47,7 @@ static bool read_form(const char *module, const json_t *o, struct wn_mlx_form *f
     const char *name = mode ? json_string_value(mode) : "affine"; /* what MLX takes when nothing is said */
     struct wn_affine_form affine = {.stored = WN_BF16};
 
+    *f = (struct wn_mlx_form){0};
     if (!read_count(module, o, "bits", &f->bits, err) || !read_count(module, o, "group_size", &f->group, err))
         return false;
     if (name && strcmp(name, "mxfp4") == 0) {

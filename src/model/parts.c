@@ -3,6 +3,7 @@
 #include "model/names.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 /* If s starts with `start`, what follows; otherwise NULL. */
@@ -73,8 +74,7 @@ static bool folder_look_up(const char *stem, bool in_layer, struct wn_part *part
         n -= strlen(beside[i]);
         if (n + sizeof(".weight") > sizeof(weight))
             return false;
-        memcpy(weight, stem, n);
-        memcpy(weight + n, ".weight", sizeof(".weight"));
+        (void)snprintf(weight, sizeof(weight), "%.*s.weight", (int)n, stem);
         if (!look_up(WN_NAMING_MLX, WN_NAMING_MLX, weight, in_layer, part))
             return false;
         part->naming = WN_NAMING_MLX;

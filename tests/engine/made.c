@@ -3,6 +3,7 @@
 
 #include "formats/sink.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,8 +27,7 @@ struct made_tensor *made_add(struct made *m, const char *name, enum wn_type type
     }
     t = &m->t[m->n++];
     *t = (struct made_tensor){.type = type, .dims = dims, .bytes = wn_type_info(type)->block_bytes};
-    assert_true(strlen(name) < sizeof t->name);
-    strcpy(t->name, name);
+    assert_true(snprintf(t->name, sizeof t->name, "%s", name) < (int)sizeof t->name);
     for (uint32_t i = 0; i < dims; i++) {
         t->shape[i] = shape[i];
         t->bytes *= shape[i];

@@ -238,15 +238,17 @@ static void add_experts(const struct maker *k, const struct wn_layer *layer, con
 
     for (int r = 0; r < 3; r++) {
         uint32_t n = g ? g->high : layer->mixture.expert_count;
+        const struct wn_matrix *first = matrix_of(&layer->mixture.experts[g ? g->old[0] : 0], roles[r]);
         struct wn_matrix parts[64];
         char name[WN_NAME_BYTES];
         struct stack s = {.name = name, .dims = 3, .parts = parts, .n = n};
 
+        assert_true(n > 0 && n <= 64);
         for (uint32_t e = 0; e < n; e++)
             parts[e] = *matrix_of(&layer->mixture.experts[g ? g->old[e] : e], roles[r]);
         s.shape[0] = n;
-        s.shape[1] = parts[0].rows;
-        s.shape[2] = parts[0].cols;
+        s.shape[1] = first->rows;
+        s.shape[2] = first->cols;
         assert_true(
             wn_name_write(WN_NAMING_MLX, "", roles[r], 0, layer->index, g && g->low ? WN_BANK_HI : WN_BANK_ONLY, name));
         add_as_is(k->m, &s);

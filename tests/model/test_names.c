@@ -99,22 +99,22 @@ static void the_table_writes_every_mlx_name_of_the_released_model(void **state)
     assert_non_null(fgets(line, sizeof(line), f));
     while (fgets(line, sizeof(line), f)) {
         char name[WN_NAME_BYTES], *layer = strstr(line, "{l}"), *end = strchr(line, '\t');
+        const char *tail;
 
         assert_non_null(end);
         if (strncmp(line, "vision_tower", 12) == 0)
             continue;
         *end = '\0';
+        tail = strstr(end + 1, ".scales") ? ".weight" : "";
         if (layer)
-            snprintf(name, sizeof(name), "%.*s1%s", (int)(layer - line), line, layer + 3);
+            (void)snprintf(name, sizeof(name), "%.*s1%s%s", (int)(layer - line), line, layer + 3, tail);
         else
-            snprintf(name, sizeof(name), "%s", line);
-        if (strstr(end + 1, ".scales"))
-            strcat(name, ".weight");
+            (void)snprintf(name, sizeof(name), "%s%s", line, tail);
         if (!is_written(name))
             fail_msg("no role is called '%s'", name);
         n++;
     }
-    fclose(f);
+    assert_int_equal(fclose(f), 0);
     assert_true(n > 40);
 }
 
