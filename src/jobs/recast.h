@@ -113,6 +113,12 @@ void wn_recast_kv_release(struct wn_recast_kv *kv);
 WN_CHECKED bool wn_recast_config(const struct wn_recast *r, const struct wn_recast_list *list, const char *text,
                                  size_t n, const char *plan_name, struct wn_buf *out, struct wn_err *err);
 
+/*
+ * What the n bytes of an MLX folder's config.json say of how it was made: into r->fit and r->rest_bits, and the plan's name.
+ * False when it was not made by winnow.
+ */
+WN_CHECKED bool wn_recast_read_options(const char *text, size_t n, struct wn_recast *r, char *plan_name, size_t size);
+
 /* Memory of wn_recast_stream for t, the side with it. */
 uint64_t wn_recast_stream_memory(const struct wn_recast_tensor *t, unsigned threads);
 

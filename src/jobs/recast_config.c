@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* A new reference is given away on every path; false when it is NULL too. */
 static bool set(json_t *object, const char *key, json_t *value)
@@ -115,6 +116,13 @@ static bool set_reap(json_t *root, const struct wn_keep *k, const char *plan_nam
                          (json_int_t)wn_keep_widest(k, false), "kept_mean", mean, "keep", keep));
 }
 
+/* How it was made, for verify; loaders pass over it. */
+static bool set_own(json_t *root, const struct wn_recast *r)
+{
+    return set(root, "winnow",
+               json_pack("{s:s, s:i}", "encoder", r->fit ? "fit" : "minmax", "rest_bits", (int)r->rest_bits));
+}
+
 static bool edit(json_t *root, const struct wn_recast *r, const struct wn_recast_list *list, const char *plan_name)
 {
     json_t *text = json_object_get(root, "text_config");
@@ -124,7 +132,26 @@ static bool edit(json_t *root, const struct wn_recast *r, const struct wn_recast
     (void)json_object_del(root, "quantization_config");
     (void)json_object_del(text, "quantization_config");
     return set_quantization(root, list) && set_counts(text, r) &&
-           (r->keep->identity || set_reap(root, r->keep, plan_name));
+           (r->keep->identity || set_reap(root, r->keep, plan_name)) && set_own(root, r);
+}
+
+bool wn_recast_read_options(const char *text, size_t n, struct wn_recast *r, char *plan_name, size_t size)
+{
+    json_t *root = json_loadb(text, n, JSON_REJECT_DUPLICATES, NULL);
+    const json_t *own = json_object_get(root, "winnow"), *bits = json_object_get(own, "rest_bits");
+    const char *encoder = json_string_value(json_object_get(own, "encoder"));
+    const char *name = json_string_value(json_object_get(json_object_get(root, "reap"), "plan"));
+    bool ok = encoder && json_is_integer(bits);
+
+    if (ok) {
+        r->fit = strcmp(encoder, "fit") == 0;
+        r->rest_bits = (unsigned)json_integer_value(bits);
+        if (r->rest_bits && wn_affine_type(r->rest_bits) == WN_TYPE_COUNT)
+            ok = false;
+    }
+    (void)snprintf(plan_name, size, "%s", name ? name : "");
+    json_decref(root);
+    return ok;
 }
 
 bool wn_recast_config(const struct wn_recast *r, const struct wn_recast_list *list, const char *text, size_t n,

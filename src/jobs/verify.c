@@ -9,6 +9,7 @@
 #include "base/checked.h"
 #include "jobs/talk.h"
 #include "jobs/verify_parts.h"
+#include "model/names.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -231,8 +232,8 @@ static bool compare(struct verify *v, const struct wn_plan *plan, struct wn_veri
 {
     bool same = true, same_weights;
 
-    if (wn_source_container(v->source) != wn_source_container(v->out))
-        return wn_fail(err, WN_ERR_DIFFERENT, "one is a GGUF, the other a folder of safetensors");
+    if (wn_naming_of_source(v->source) != wn_naming_of_source(v->out))
+        return wn_verify_recast(v->source, plan, v->out, v->job, r, err);
     if (!wn_keep_init(&v->keep, v->source, plan, err))
         return wn_fail_in(err, "the source");
     if (!(v->want = wn_alloc(STEP, 1, err)) || !(v->have = wn_alloc(STEP, 1, err)))

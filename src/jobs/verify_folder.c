@@ -202,6 +202,17 @@ static bool look_at_card_and_index(const struct wn_source *source, const struct 
     return wn_verify_shards(source, out, same_index, err);
 }
 
+bool wn_verify_beside(const struct wn_folder *f, const struct wn_source *source, const struct wn_source *out,
+                      bool *same, struct wn_err *err)
+{
+    bool ok = check_config(f, out, same, err);
+
+    for (size_t i = 0; ok && i < f->n; i++)
+        if (strcmp(f->copied[i], CARD_NAME) != 0)
+            ok = check_beside(source, out, f->copied[i], err);
+    return ok && look_for_more(f, out, same, err);
+}
+
 bool wn_verify_folder(const struct wn_keep *k, const struct wn_plan *plan, const struct wn_source *out, bool *same,
                       struct wn_err *err)
 {
@@ -210,11 +221,7 @@ bool wn_verify_folder(const struct wn_keep *k, const struct wn_plan *plan, const
 
     if (!wn_folder_init(&f, k, plan, NULL, err))
         return wn_fail_in(err, "the source");
-    ok = check_config(&f, out, same, err);
-    for (size_t i = 0; ok && i < f.n; i++)
-        if (strcmp(f.copied[i], CARD_NAME) != 0)
-            ok = check_beside(k->source, out, f.copied[i], err);
-    ok = ok && look_for_more(&f, out, same, err) && look_at_card_and_index(k->source, out, same, err);
+    ok = wn_verify_beside(&f, k->source, out, same, err) && look_at_card_and_index(k->source, out, same, err);
     wn_folder_release(&f);
     return ok;
 }

@@ -58,6 +58,12 @@ static bool compare_records(const struct wn_gguf_kv *want, size_t want_n, const 
     return true;
 }
 
+bool wn_verify_records(const struct wn_gguf_kv *want, size_t want_n, const struct wn_gguf_meta *have,
+                       struct wn_err *err)
+{
+    return compare_records(want, want_n, have->kv, have->n, err);
+}
+
 /* Files 2 .. of a set that is cut anew have records that number them, and nothing else. */
 static bool has_own_records(const struct wn_source *s)
 {

@@ -1,11 +1,13 @@
 /*
  * The parts of verify: tensors (verify.c), metadata of GGUF (verify_meta.c), the files beside the weights
- * (verify_folder.c), what else is in and about the files of weights (verify_shards.c), scales that are no numbers (verify_scales.c), and what can be said without a source (verify_alone.c).
+ * (verify_folder.c), what else is in and about the files of weights (verify_shards.c), scales that are no numbers
+ * (verify_scales.c), another container (verify_recast.c), and what can be said without a source (verify_alone.c).
  */
 #ifndef WN_JOBS_VERIFY_PARTS_H
 #define WN_JOBS_VERIFY_PARTS_H
 
 #include "jobs/keep.h"
+#include "jobs/prune_folder.h"
 #include <winnow/prune.h>
 
 /* k: what should have been made of the source. A difference is WN_ERR_DIFFERENT. *same: not one byte of it differs. */
@@ -13,6 +15,17 @@ WN_CHECKED bool wn_verify_kv(const struct wn_keep *k, const struct wn_plan *plan
                              struct wn_err *err);
 WN_CHECKED bool wn_verify_folder(const struct wn_keep *k, const struct wn_plan *plan, const struct wn_source *out,
                                  bool *same, struct wn_err *err);
+/* Whether `have` are these records, those that number the files of a set aside. */
+WN_CHECKED bool wn_verify_records(const struct wn_gguf_kv *want, size_t want_n, const struct wn_gguf_meta *have,
+                                  struct wn_err *err);
+/* config.json of out as want, key by key, and the files beside the weights as f has them; cards may differ. */
+WN_CHECKED bool wn_verify_beside(const struct wn_folder *f, const struct wn_source *source, const struct wn_source *out,
+                                 bool *same, struct wn_err *err);
+
+/* out in another container than the source (verify_recast.c): every byte is made again and compared. */
+WN_CHECKED bool wn_verify_recast(const struct wn_source *source, const struct wn_plan *plan,
+                                 const struct wn_source *out, const struct wn_job *job, struct wn_verify_result *r,
+                                 struct wn_err *err);
 
 /* Safetensors: the index (*same_index: it is the source's, byte for byte) and the strings in the headers. */
 WN_CHECKED bool wn_verify_shards(const struct wn_source *source, const struct wn_source *out, bool same_index,

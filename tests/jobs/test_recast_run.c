@@ -288,6 +288,50 @@ static void the_second_bank_is_the_references(void **state)
     check_graded_logits(out);
 }
 
+/* Verified as it was written; then one byte of an expert, of a router, of the config and of the tokenizer is changed. */
+static void what_was_made_is_proved_and_a_changed_byte_is_found(void **state)
+{
+    const char *source = wn_test_need_data("models/k3-mini"), *folder = wn_test_folder();
+    const char *gguf = wn_test_path(folder, "a.gguf"), *mlx = wn_test_path(folder, "mlx");
+    uint32_t keep[12] = {40, 3, 9, 17, 21, 22, 30, 33, 41, 50, 60, 61};
+    struct wn_plan_layer layers[7];
+    struct wn_plan plan = {.mode = "graded", .top_k = 4, .num_experts = 64, .layer_count = 7, .layers = layers};
+    struct wn_verify_result r;
+    struct place p;
+    struct wn_err err;
+
+    (void)state;
+    for (uint32_t l = 0; l < 7; l++)
+        layers[l] = (struct wn_plan_layer){.layer = l + 1, .keep_count = 12, .keep = keep, .hi_count = 5, .lo_bits = 2};
+    recast(source, mlx, &plan, WN_FORMAT_MLX, 8, 0);
+    CHECK_OK(wn_verify(mlx, source, &plan, NULL, &r, &err), &err);
+    assert_int_equal(r.experts, 7 * 12);
+    find_tensor(mlx, "model.layers.3.block_sparse_moe.switch_mlp.bank_lo.up_proj.weight", &p);
+    flip_byte(p.path, p.at + p.bytes / 7 + 5, 4);
+    CHECK_FAILS(wn_verify(mlx, source, &plan, NULL, &r, &err), &err, "layer 3, new expert 6 (old expert 30)");
+    flip_byte(p.path, p.at + p.bytes / 7 + 5, 4);
+    find_tensor(mlx, "model.layers.3.block_sparse_moe.gate.scales", &p);
+    flip_byte(p.path, p.at + 3, 1);
+    CHECK_FAILS(wn_verify(mlx, source, &plan, NULL, &r, &err), &err, "gate.scales");
+    flip_byte(p.path, p.at + 3, 1);
+    assert_true(replace_text(wn_test_path(mlx, "config.json"), "\"num_experts\": 12", "\"num_experts\": 13"));
+    CHECK_FAILS(wn_verify(mlx, source, &plan, NULL, &r, &err), &err, "num_experts");
+    assert_true(replace_text(wn_test_path(mlx, "config.json"), "\"num_experts\": 13", "\"num_experts\": 12"));
+    flip_byte(wn_test_path(mlx, "tiktoken.model"), 20, 1);
+    CHECK_FAILS(wn_verify(mlx, source, &plan, NULL, &r, &err), &err, "tiktoken.model");
+    for (uint32_t l = 0; l < 7; l++)
+        layers[l].lo_bits = 0;
+    recast(source, gguf, &plan, WN_FORMAT_GGUF, 0, 0);
+    CHECK_OK(wn_verify(gguf, source, &plan, NULL, &r, &err), &err);
+    find_tensor(gguf, "blk.5.ffn_down_exps.weight", &p);
+    flip_byte(p.path, p.at + p.bytes - 1, 128);
+    CHECK_FAILS(wn_verify(gguf, source, &plan, NULL, &r, &err), &err, "layer 5, new expert 11 (old expert 61)");
+    flip_byte(p.path, p.at + p.bytes - 1, 128);
+    keep[0] = 41;
+    keep[8] = 40;
+    CHECK_FAILS(wn_verify(gguf, source, &plan, NULL, &r, &err), &err, "blk.1.exp_probs_b.bias");
+}
+
 static void what_cannot_be_made_is_refused(void **state)
 {
     const char *hf = wn_test_need_data("golden/text/tiny-a/hf"), *out = wn_test_path(wn_test_folder(), "out");
@@ -327,6 +371,7 @@ int main(void)
         cmocka_unit_test(matrices_of_eight_bits_are_near),
         cmocka_unit_test(a_graded_plan_becomes_two_banks),
         cmocka_unit_test(the_second_bank_is_the_references),
+        cmocka_unit_test(what_was_made_is_proved_and_a_changed_byte_is_found),
         cmocka_unit_test(what_cannot_be_made_is_refused),
     };
 
