@@ -1,6 +1,7 @@
 /*
  * The texts of an evaluation as windows of ids, and their hashes. Two models can be compared only where a token is the
- * same for both: their vocabularies must have the same ordinary tokens and cut every text into the same ids.
+ * same for both: their vocabularies must have the same ordinary tokens under the same ids. (How text is split before, all have
+ * in common: text/pattern.c.)
  */
 #include "base/alloc.h"
 #include "base/bytes.h"
@@ -46,21 +47,7 @@ static bool check_vocabularies(const struct wn_eval_job *e, const struct wn_voca
     return true;
 }
 
-static bool same_ids(const struct wn_vocab *parent, const char *text, size_t n, const uint32_t *ids, size_t count,
-                     struct wn_err *err)
-{
-    uint32_t *other;
-    size_t others, i = 0;
-
-    if (!wn_vocab_encode(parent, text, n, false, &other, &others, err))
-        return false;
-    while (i < count && i < others && ids[i] == other[i])
-        i++;
-    free(other);
-    return (i == count && i == others) ||
-           wn_fail(err, WN_ERR_ARG, "the model and the parent tokenize it differently from token %zu on", i);
-}
-
+/* Takes the ids. */
 static bool keep_windows(struct wn_eval_job *e, size_t t, uint32_t *ids, size_t count, struct wn_err *err)
 {
     struct wn_eval_domain *d = &e->result->domains[t];
@@ -83,21 +70,6 @@ static bool keep_windows(struct wn_eval_job *e, size_t t, uint32_t *ids, size_t 
     return kept != NULL;
 }
 
-static bool encode(struct wn_eval_job *e, size_t t, const struct wn_vocab *const *vocab, struct wn_bytes text,
-                   struct wn_err *err)
-{
-    uint32_t *ids;
-    size_t count;
-
-    if (!wn_vocab_encode(vocab[WN_EVAL_MODEL], text.at, text.n, false, &ids, &count, err))
-        return false;
-    if (e->sides > 1 && !same_ids(vocab[WN_EVAL_PARENT], text.at, text.n, ids, count, err)) {
-        free(ids);
-        return false;
-    }
-    return keep_windows(e, t, ids, count, err);
-}
-
 bool wn_eval_hash(const char *bytes, size_t n, char out[65], struct wn_err *err)
 {
     struct wn_fingerprint f;
@@ -113,18 +85,20 @@ bool wn_eval_hash(const char *bytes, size_t n, char out[65], struct wn_err *err)
     return ok;
 }
 
-static bool read_text(struct wn_eval_job *e, size_t t, const struct wn_vocab *const *vocab, struct wn_err *err)
+static bool read_text(struct wn_eval_job *e, size_t t, const struct wn_vocab *vocab, struct wn_err *err)
 {
     const struct wn_eval_text *from = &e->o->texts[t];
     struct wn_eval_domain *d = &e->result->domains[t];
-    size_t n;
+    uint32_t *ids;
+    size_t n, count;
     char *text = wn_file_slurp(from->path, TEXT_LIMIT, &n, err);
     bool ok;
 
     if (!text)
         return false;
     (void)snprintf(d->domain, sizeof d->domain, "%s", from->domain);
-    ok = wn_eval_hash(text, n, d->sha256, err) && encode(e, t, vocab, (struct wn_bytes){text, n}, err);
+    ok = wn_eval_hash(text, n, d->sha256, err) && wn_vocab_encode(vocab, text, n, false, &ids, &count, err) &&
+         keep_windows(e, t, ids, count, err);
     free(text);
     return ok || wn_fail_in(err, "'%s'", from->path);
 }
@@ -139,7 +113,7 @@ bool wn_eval_read_texts(struct wn_eval_job *e, struct wn_err *err)
     if (e->sides > 1 && !check_vocabularies(e, vocab[WN_EVAL_MODEL], vocab[WN_EVAL_PARENT], err))
         return false;
     for (size_t t = 0; t < e->o->text_count; t++)
-        if (!read_text(e, t, vocab, err))
+        if (!read_text(e, t, vocab[WN_EVAL_MODEL], err))
             return false;
     return true;
 }
