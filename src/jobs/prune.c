@@ -281,8 +281,6 @@ static bool prepare_recast(struct prune *p, struct wn_err *err)
         return wn_fail(err, WN_ERR_ARG,
                        "the plan keeps different numbers of experts in different layers, and GGUF has one expert count "
                        "for all of them; such a plan needs a folder of safetensors");
-    if (makes_gguf(p) && wn_keep_is_graded(&p->keep))
-        return wn_fail(err, WN_ERR_ARG, "the plan stores experts in fewer bits, which needs --format mlx");
     if (rest && wn_affine_type(rest) == WN_TYPE_COUNT)
         return wn_fail(err, WN_ERR_ARG, "matrices of %u bits are not known: 2, 3, 4, 5, 6, 8, or 16 for as they are",
                        rest);

@@ -1,21 +1,29 @@
 /*
  * See recast_parts.h: the tensors of a GGUF, as K3's converter writes them. Matrices keep their type, MXFP4 in GGUF's own
- * packing; vectors, convolutions and routers are f32; AttnRes scores are fused.
+ * packing; vectors, convolutions and routers are f32; AttnRes scores are fused. Graded layers, which only winnow reads, have
+ * their second bank in Q2_K.
  */
 #include "base/checked.h"
 #include "jobs/recast_parts.h"
 
 #include <assert.h>
+#include <inttypes.h>
 
-static struct wn_recast_tensor *add(struct wn_recast_layer *l, enum wn_role role, unsigned which, enum wn_type type,
-                                    const struct wn_matrix *m)
+static struct wn_recast_tensor *add_of_bank(struct wn_recast_layer *l, enum wn_role role, unsigned which,
+                                            enum wn_bank bank, enum wn_type type, const struct wn_matrix *m)
 {
     char name[WN_NAME_BYTES];
-    bool named = wn_name_write(WN_NAMING_GGUF, "", role, which, (uint32_t)l->number, WN_BANK_ONLY, name);
+    bool named = wn_name_write(WN_NAMING_GGUF, "", role, which, (uint32_t)l->number, bank, name);
 
     assert(named);
     (void)named;
     return wn_recast_add(l, name, type, m);
+}
+
+static struct wn_recast_tensor *add(struct wn_recast_layer *l, enum wn_role role, unsigned which, enum wn_type type,
+                                    const struct wn_matrix *m)
+{
+    return add_of_bank(l, role, which, WN_BANK_ONLY, type, m);
 }
 
 static void add_matrix(struct wn_recast_layer *l, enum wn_role role, const struct wn_matrix *m)
@@ -84,10 +92,38 @@ static void add_router(struct wn_recast_layer *l)
     add_vector(l, WN_ROLE_ROUTER_BIAS, l->bias, l->keep->count);
 }
 
+/* n experts as one slab after the other, in a bank of their own; type WN_TYPE_COUNT: their own, in GGUF's packing. */
+static void add_bank(struct wn_recast_layer *l, enum wn_role role, enum wn_bank bank, const struct wn_matrix *m,
+                     uint32_t n, enum wn_type type)
+{
+    if (!wn_recast_alike(l, m, n))
+        return;
+    if (type == WN_TYPE_COUNT)
+        type = m->type == WN_MXFP4_SPLIT ? WN_MXFP4 : m->type;
+    stack(add_of_bank(l, role, 0, bank, type, NULL), m, n);
+}
+
+/* The second bank of a graded layer: Q2_K, which has the smallest error of the 2-bit types (docs/formats/quants.md). */
+static void add_low_bank(struct wn_recast_layer *l, enum wn_role role, const struct wn_matrix *m, uint32_t n)
+{
+    if (l->keep->lo_bits != 2 || m->cols % wn_type_info(WN_Q2_K)->block_elements != 0) {
+        l->failed = true;
+        wn_fail(l->err, WN_ERR_ARG,
+                "layer %" PRId32 ": rows of %" PRIu64 " weights cannot have %" PRIu32
+                " bits in a GGUF: it takes 2 bits, and whole blocks of %" PRIu32 " (Q2_K)",
+                l->number, m->cols, l->keep->lo_bits, wn_type_info(WN_Q2_K)->block_elements);
+        return;
+    }
+    add_bank(l, role, WN_BANK_LO, m, n, WN_Q2_K);
+}
+
 static void add_experts(struct wn_recast_layer *l, enum wn_role role, const struct wn_matrix *m)
 {
-    if (wn_recast_alike(l, m, l->keep->count))
-        stack(add(l, role, 0, m->type == WN_MXFP4_SPLIT ? WN_MXFP4 : m->type, NULL), m, l->keep->count);
+    const struct wn_keep_layer *k = l->keep;
+
+    add_bank(l, role, WN_BANK_HI, m, k->hi, WN_TYPE_COUNT);
+    if (k->hi < k->count && !l->failed)
+        add_low_bank(l, role, m + k->hi, k->count - k->hi);
 }
 
 const struct wn_recast_form wn_recast_form_gguf = {

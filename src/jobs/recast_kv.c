@@ -210,6 +210,18 @@ static uint32_t file_type(const struct wn_recast_list *list)
     return FILE_TYPE_BF16;
 }
 
+/* How many experts of each layer lie in the second bank. */
+static void put_low_counts(struct writer *w, const struct wn_keep *k)
+{
+    begin_array(w, ".expert_lo_count", WN_GGUF_U32);
+    for (uint32_t i = 0; i < w->c->layer_count; i++) {
+        const struct wn_keep_layer *l = wn_keep_find(k, i);
+
+        add_number(w, l ? l->count - l->hi : 0, 4);
+        count_one(w);
+    }
+}
+
 static void put_model(struct writer *w, const struct wn_recast *r, const struct wn_recast_list *list)
 {
     const struct wn_config *c = w->c;
@@ -220,6 +232,8 @@ static void put_model(struct writer *w, const struct wn_recast *r, const struct 
     put_u32(w, ".feed_forward_length", c->intermediate_size);
     put_attention(w);
     put_u32(w, ".expert_count", wn_keep_widest(r->keep, true));
+    if (wn_keep_is_graded(r->keep))
+        put_low_counts(w, r->keep);
     put_u32(w, ".expert_used_count", c->experts_per_token);
     put_u32(w, ".expert_group_used_count", 1);
     put_u32(w, ".expert_gating_func", GATING_SIGMOID);

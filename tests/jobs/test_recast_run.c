@@ -332,6 +332,35 @@ static void what_was_made_is_proved_and_a_changed_byte_is_found(void **state)
     CHECK_FAILS(wn_verify(gguf, source, &plan, NULL, &r, &err), &err, "blk.1.exp_probs_b.bias");
 }
 
+/* The same plan as MLX and as GGUF: the first bank is the same, the second near; both are proved. */
+static void a_graded_gguf_has_a_tail(void **state)
+{
+    const char *source = wn_test_need_data("golden/text/tiny-b/hf"), *out = wn_test_path(wn_test_folder(), "g.gguf");
+    struct wn_verify_result r;
+    struct wn_plan plan;
+    struct wn_source *s;
+    struct wn_err err;
+    size_t vocab;
+    uint32_t ids[16];
+    float *x;
+
+    (void)state;
+    CHECK_OK(wn_plan_read(&plan, wn_test_need_data("golden/text/tiny-b/ref/graded_plan.json"), &err), &err);
+    recast(source, out, &plan, WN_FORMAT_GGUF, 0, 0);
+    CHECK_OK(wn_verify(out, source, &plan, NULL, &r, &err), &err);
+    s = wn_source_open(out, &err);
+    CHECK_OK(s, &err);
+    assert_int_equal(wn_source_find(s, "blk.1.ffn_up_exps_lo.weight")->type, WN_Q2_K);
+    assert_int_equal(wn_source_find(s, "blk.1.ffn_up_exps.weight")->type, WN_MXFP4);
+    wn_source_close(s);
+    some_ids(ids, 16, 480);
+    x = logits_of(out, ids, 16, &vocab);
+    for (size_t i = 0; i < 16 * vocab; i++)
+        assert_true(isfinite(x[i]));
+    free(x);
+    wn_plan_release(&plan);
+}
+
 static void what_cannot_be_made_is_refused(void **state)
 {
     const char *hf = wn_test_need_data("golden/text/tiny-a/hf"), *out = wn_test_path(wn_test_folder(), "out");
@@ -372,6 +401,7 @@ int main(void)
         cmocka_unit_test(a_graded_plan_becomes_two_banks),
         cmocka_unit_test(the_second_bank_is_the_references),
         cmocka_unit_test(what_was_made_is_proved_and_a_changed_byte_is_found),
+        cmocka_unit_test(a_graded_gguf_has_a_tail),
         cmocka_unit_test(what_cannot_be_made_is_refused),
     };
 
