@@ -100,22 +100,15 @@ static bool embed(struct drive *d, struct wn_err *err)
 bool wn_calibration_run_layers(struct wn_calibration_run *r, struct wn_err *err)
 {
     uint32_t first = r->result.layers_resumed;
-    struct wn_calibration_buffers *b = &r->buffers;
-    struct drive d = {.run = r,
-                      .walk = {.model = r->c.model,
-                               .ctx = &r->ctx,
-                               .store = &r->store,
-                               .sequence = r->c.corpus.sequence,
-                               .sequence_count = r->c.corpus.sequence_count,
-                               .chunk = r->c.need.chunk,
-                               .p = b->p,
-                               .banks = b->banks,
-                               .state = b->state,
-                               .cache = b->cache,
-                               .state_floats = b->state_floats,
-                               .begin = begin_chunk,
-                               .told = chunk_done}};
+    struct drive d = {.run = r, .walk = r->buffers.walk};
 
+    d.walk.model = r->c.model;
+    d.walk.ctx = &r->ctx;
+    d.walk.store = &r->store;
+    d.walk.sequence = r->c.corpus.sequence;
+    d.walk.sequence_count = r->c.corpus.sequence_count;
+    d.walk.begin = begin_chunk;
+    d.walk.told = chunk_done;
     d.walk.arg = &d;
     if (first == 0 && !wn_store_has_stream(&r->store, 0) && !embed(&d, err))
         return false;

@@ -8,6 +8,7 @@
 #include "graph/graph.h"
 #include "jobs/corpus.h"
 #include "jobs/saliency.h"
+#include "jobs/walk.h"
 #include <winnow/calibrate.h>
 
 /* A run that is ready to start: the corpus in memory and the needs worked out. */
@@ -30,17 +31,14 @@ static inline uint32_t wn_expert_width(const struct wn_config *c)
     return c->latent_size ? c->latent_size : c->hidden_size;
 }
 
-/* Buffers of a run, all out of one arena, whose rest is the graph's. Sizes in floats are [chunk] or [longest] wide. */
+/* Buffers of a run, all out of one arena, whose rest is the graph's. */
 struct wn_calibration_buffers {
     struct wn_arena arena;
-    float *p;              /* [chunk][hidden] */
-    float *banks;          /* [bank][chunk][hidden] */
-    float *state;          /* the largest recurrent state of a layer */
-    float *cache;          /* [longest][kv_lora + rope] */
+    struct wn_walk walk;   /* its buffers; the rest of it is set when the walk begins */
     double *norms;         /* [chunk][k] */
     double *totals;        /* [chunk] */
     float *worker_scratch; /* [threads][worker_floats] */
-    size_t state_floats, worker_floats;
+    size_t worker_floats;
 };
 
 WN_CHECKED bool wn_calibration_buffers_init(struct wn_calibration_buffers *b, const struct wn_calibration *c,

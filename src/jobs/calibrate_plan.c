@@ -28,19 +28,11 @@ static uint64_t lay_out(struct wn_calibration_buffers *b, const struct wn_calibr
                         unsigned threads)
 {
     const struct wn_config *k = c->config;
-    uint64_t state = 0, cache = 0;
     struct wn_room r = {.arena = b->arena.at ? &b->arena : NULL};
 
-    for (uint32_t i = 0; i < k->layer_count; i++) {
-        state = most(state, wn_layer_state_bytes(k, i));
-        cache = most(cache, wn_layer_cache_bytes_per_token(k, i));
-    }
-    b->state_floats = (size_t)state / sizeof(float);
+    b->walk.chunk = (uint32_t)chunk;
+    wn_walk_lay(&b->walk, &r, k, c->corpus.longest);
     b->worker_floats = wn_graph_worker_floats(k);
-    b->p = wn_room_f32(&r, chunk, k->hidden_size);
-    b->banks = wn_room_f32(&r, wn_bank_count(k) * chunk, k->hidden_size);
-    b->state = wn_room_f32(&r, b->state_floats, 1);
-    b->cache = wn_room_take(&r, c->corpus.longest, 1, (size_t)cache);
     b->norms = wn_room_take(&r, chunk, k->experts_per_token, sizeof(double));
     b->totals = wn_room_take(&r, chunk, 1, sizeof(double));
     b->worker_scratch = wn_room_f32(&r, threads, b->worker_floats);
