@@ -1,162 +1,14 @@
 /*
- * A cut model against its parent: figures of the long way, both roads to the bit, a masked model as the pruned one, and
- * what is refused. k3-mini, a quarter of its experts kept.
+ * A cut model against its parent: figures of the long way, both roads to the bit, a masked model as the pruned one.
  */
-#include "prune_help.h"
-#include "base/alloc.h"
+#include "eval_fixture.h"
 #include "engine/engine.h"
 #include "jobs/bootstrap.h"
 #include "sys/file.h"
 
-#include <jansson.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-#include <winnow/eval.h>
-#include <winnow/plan.h>
-
-#define EXPERTS 64
-#define KEPT    16
-#define TOP_K   4
-#define TOKENS  8192
-
-static struct wn_model *parent, *pruned;
-static char folder[512], pruned_path[600], plan_path[600], work_path[600];
-
-/* Experts that stay differ from layer to layer. */
-static bool stays(uint32_t layer, uint32_t expert)
-{
-    return (expert + layer) % (EXPERTS / KEPT) == 0;
-}
-
-static void make_plan(struct wn_plan *p, const struct wn_config *c)
-{
-    *p = (struct wn_plan){.mode = "uniform", .top_k = TOP_K, .num_experts = EXPERTS, .min_experts = TOP_K};
-    p->layers = calloc(c->layer_count, sizeof *p->layers);
-    assert_non_null(p->layers);
-    for (uint32_t i = 0; i < c->layer_count; i++) {
-        struct wn_plan_layer *l = &p->layers[p->layer_count];
-
-        if (!c->layers[i].moe)
-            continue;
-        assert_int_equal(c->layers[i].expert_count, EXPERTS);
-        *l = (struct wn_plan_layer){.layer = i, .keep = calloc(KEPT, sizeof *l->keep)};
-        for (uint32_t e = 0; e < EXPERTS; e++)
-            if (stays(i, e))
-                l->keep[l->keep_count++] = e;
-        p->layer_count++;
-    }
-}
-
-static int open_models(void **state)
-{
-    const char *path = wn_test_data("models/k3-mini");
-    struct wn_plan plan;
-    struct wn_err err;
-
-    (void)state;
-    if (!path)
-        exit(0); /* the reason has been printed */
-    snprintf(folder, sizeof folder, "%s", wn_test_folder());
-    snprintf(pruned_path, sizeof pruned_path, "%s/pruned", folder);
-    snprintf(plan_path, sizeof plan_path, "%s/plan.json", folder);
-    snprintf(work_path, sizeof work_path, "%s/work", folder);
-    parent = wn_model_open(path, &err);
-    CHECK_OK(parent, &err);
-    make_plan(&plan, wn_model_config(parent));
-    CHECK_OK(wn_plan_write(&plan, plan_path, false, &err), &err);
-    prune_ok(path, pruned_path, &plan, WN_LAYOUT_AS_SOURCE, 0);
-    wn_plan_release(&plan);
-    pruned = wn_model_open(pruned_path, &err);
-    CHECK_OK(pruned, &err);
-    return 0;
-}
-
-static int close_models(void **state)
-{
-    (void)state;
-    wn_model_close(pruned);
-    wn_model_close(parent);
-    return 0;
-}
-
-/* What one evaluation said. */
-struct outcome {
-    struct wn_eval_result r;
-    struct wn_eval_token *tokens;
-    size_t n;
-};
-
-static void take_token(void *arg, const struct wn_eval_token *t)
-{
-    struct outcome *o = arg;
-
-    assert_true(o->n < TOKENS);
-    memset(&o->tokens[o->n], 0, sizeof *t); /* what lies between the fields too */
-    o->tokens[o->n].text = t->text;
-    o->tokens[o->n].window = t->window;
-    o->tokens[o->n].position = t->position;
-    o->tokens[o->n].nll = t->nll;
-    o->tokens[o->n].parent_nll = t->parent_nll;
-    o->tokens[o->n].kld = t->kld;
-    o->tokens[o->n++].same_best = t->same_best;
-}
-
-static struct outcome evaluate(const struct wn_model *m, unsigned threads, struct wn_eval_options o)
-{
-    struct outcome out = {.tokens = calloc(TOKENS, sizeof *out.tokens)};
-    struct wn_err err;
-    struct wn_pool *pool = wn_pool_new(threads, &err);
-
-    assert_non_null(pool);
-    assert_non_null(out.tokens);
-    o.token = take_token;
-    o.token_arg = &out;
-    CHECK_OK(wn_eval(m, pool, &o, NULL, &out.r, &err), &err);
-    wn_pool_free(pool);
-    return out;
-}
-
-static void release(struct outcome *o)
-{
-    free(o->tokens);
-    wn_eval_result_release(&o->r);
-}
-
-/* Every prediction and every figure, to the bit; not what they took. */
-static void check_same(const struct outcome *a, const struct outcome *b, size_t texts)
-{
-    assert_int_equal(a->n, b->n);
-    assert_memory_equal(a->tokens, b->tokens, a->n * sizeof *a->tokens);
-    for (size_t t = 0; t <= texts; t++) {
-        const struct wn_eval_domain *x = t < texts ? &a->r.domains[t] : &a->r.overall;
-        const struct wn_eval_domain *y = t < texts ? &b->r.domains[t] : &b->r.overall;
-
-        assert_memory_equal(&x->against, &y->against, sizeof x->against);
-        assert_memory_equal(&x->nll, &y->nll, sizeof x->nll);
-        assert_string_equal(x->sha256, y->sha256);
-    }
-}
-
-static struct wn_eval_text texts[2];
-
-static struct wn_eval_options options(uint32_t window, uint64_t windows)
-{
-    static char en[512], ja[512]; /* the names of test data do not last */
-
-    (void)snprintf(en, sizeof en, "%s", wn_test_need_data("corpora/heldout-en.txt"));
-    (void)snprintf(ja, sizeof ja, "%s", wn_test_need_data("corpora/heldout-ja.txt"));
-    texts[0] = (struct wn_eval_text){"en", en};
-    texts[1] = (struct wn_eval_text){"ja", ja};
-    return (struct wn_eval_options){.texts = texts,
-                                    .text_count = 2,
-                                    .window = window,
-                                    .max_windows = windows,
-                                    .against = parent,
-                                    .plan = plan_path};
-}
 
 /* ---- the long way ---- */
 
@@ -186,7 +38,7 @@ static void keep_routed(void *arg, int32_t layer, const uint32_t *ids, const flo
         double lost = 0, all = 0;
 
         for (size_t i = 0; i < k; i++) {
-            lost += stays((uint32_t)layer, ids[t * k + i]) ? 0 : (double)weights[t * k + i];
+            lost += eval_stays((uint32_t)layer, ids[t * k + i]) ? 0 : (double)weights[t * k + i];
             all += (double)weights[t * k + i];
         }
         h->lost += lost / all;
@@ -260,18 +112,18 @@ static void check_token(const struct wn_eval_token *t, const struct longhand *p,
 
 static void every_token_is_that_of_the_long_way(void **state)
 {
-    struct wn_eval_options o = options(LONG_WINDOW, 1);
-    struct outcome out = evaluate(pruned, 2, o);
+    struct wn_eval_options o = eval_options(LONG_WINDOW, 1);
+    struct outcome out = eval_run(eval_pruned, 2, o);
     struct longhand p = {0}, q = {0};
     struct wn_err err;
     size_t n, count;
     uint32_t *ids;
-    char *text = wn_file_slurp(texts[0].path, 1 << 20, &n, &err);
+    char *text = wn_file_slurp(eval_texts[0].path, 1 << 20, &n, &err);
 
     (void)state;
-    CHECK_OK(text && wn_vocab_encode(wn_model_vocab(parent, &err), text, n, false, &ids, &count, &err), &err);
-    run_longhand(parent, ids, LONG_WINDOW - 1, &p);
-    run_longhand(pruned, ids, LONG_WINDOW - 1, &q);
+    CHECK_OK(text && wn_vocab_encode(wn_model_vocab(eval_parent, &err), text, n, false, &ids, &count, &err), &err);
+    run_longhand(eval_parent, ids, LONG_WINDOW - 1, &p);
+    run_longhand(eval_pruned, ids, LONG_WINDOW - 1, &q);
     assert_int_equal(out.n, 2 * (LONG_WINDOW - 1));
     for (size_t i = 0; i < LONG_WINDOW - 1; i++)
         check_token(&out.tokens[i], &p, &q, ids);
@@ -283,7 +135,7 @@ static void every_token_is_that_of_the_long_way(void **state)
     free(q.logits);
     free(ids);
     free(text);
-    release(&out);
+    eval_release(&out);
 }
 
 static void check_figures(const struct wn_eval_domain *d, const struct wn_eval_token *t)
@@ -314,14 +166,14 @@ static void check_figures(const struct wn_eval_domain *d, const struct wn_eval_t
 
 static void figures_are_those_of_the_tokens(void **state)
 {
-    struct outcome out = evaluate(pruned, 2, options(32, 10));
+    struct outcome out = eval_run(eval_pruned, 2, eval_options(32, 10));
 
     (void)state;
     assert_int_equal(out.n, 2 * 10 * 31);
     check_figures(&out.r.domains[0], out.tokens);
     check_figures(&out.r.domains[1], out.tokens + 310);
     check_figures(&out.r.overall, out.tokens);
-    release(&out);
+    eval_release(&out);
 }
 
 static void check_interval(const struct wn_eval_figure *f)
@@ -331,8 +183,8 @@ static void check_interval(const struct wn_eval_figure *f)
 
 static void intervals_hold_the_value_and_stand_for_themselves(void **state)
 {
-    struct wn_eval_options o = options(32, 10);
-    struct outcome both = evaluate(pruned, 2, o), alone, few;
+    struct wn_eval_options o = eval_options(32, 10);
+    struct outcome both = eval_run(eval_pruned, 2, o), alone, few;
 
     (void)state;
     for (int t = 0; t < 3; t++) {
@@ -346,382 +198,103 @@ static void intervals_hold_the_value_and_stand_for_themselves(void **state)
     /* more text, a narrower interval */
     assert_true(both.r.overall.against.kld.high - both.r.overall.against.kld.low <
                 both.r.domains[0].against.kld.high - both.r.domains[0].against.kld.low);
-    o.texts = texts + 1;
+    o.texts = eval_texts + 1;
     o.text_count = 1;
-    alone = evaluate(pruned, 2, o);
+    alone = eval_run(eval_pruned, 2, o);
     assert_memory_equal(&alone.r.domains[0].against, &both.r.domains[1].against, sizeof alone.r.overall.against);
     o.max_windows = WN_EVAL_FEWEST_WINDOWS - 1;
-    few = evaluate(pruned, 2, o);
+    few = eval_run(eval_pruned, 2, o);
     assert_true(isnan(few.r.domains[0].against.kld.low) && isnan(few.r.overall.against.ratio.high));
-    release(&both);
-    release(&alone);
-    release(&few);
+    eval_release(&both);
+    eval_release(&alone);
+    eval_release(&few);
 }
 
 static void a_model_against_itself_differs_in_nothing(void **state)
 {
-    struct wn_eval_options o = options(32, 2);
+    struct wn_eval_options o = eval_options(32, 2);
     struct outcome out;
 
     (void)state;
     o.plan = NULL;
-    out = evaluate(parent, 2, o);
+    out = eval_run(eval_parent, 2, o);
     for (size_t i = 0; i < out.n; i++)
         assert_true(out.tokens[i].kld == 0 && out.tokens[i].same_best && out.tokens[i].nll == out.tokens[i].parent_nll);
     assert_true(out.r.overall.against.ratio.value == 1 && out.r.overall.against.argmax.value == 1);
     assert_true(out.r.overall.against.misroute.value == 0);
     assert_string_equal(out.r.dropped, "model");
     assert_string_equal(out.r.model_fingerprint, out.r.parent_fingerprint);
-    release(&out);
+    eval_release(&out);
 }
 
 /* ---- to the bit ---- */
 
-static bool say_no(void *arg, const struct wn_eval_need *n)
-{
-    *(struct wn_eval_need *)arg = *n;
-    return false;
-}
-
-static struct wn_eval_need need_of(const struct wn_model *m, struct wn_eval_options o)
-{
-    struct wn_eval_need need = {0};
-    struct wn_eval_result r;
-    struct wn_err err;
-    struct wn_pool *pool = wn_pool_new(2, &err);
-
-    assert_non_null(pool);
-    o.told = say_no;
-    o.told_arg = &need;
-    CHECK_FAILS(wn_eval(m, pool, &o, NULL, &r, &err), &err, "stopped on request");
-    wn_pool_free(pool);
-    return need;
-}
-
 static void both_roads_and_all_threads_give_the_same_bits(void **state)
 {
-    struct wn_eval_options o = options(300, 1);
-    struct outcome resident = evaluate(pruned, 1, o), three = evaluate(pruned, 3, o), streamed, tight;
+    struct wn_eval_options o = eval_options(300, 1);
+    struct outcome resident = eval_run(eval_pruned, 1, o), three = eval_run(eval_pruned, 3, o), streamed, tight;
 
     (void)state;
-    check_same(&resident, &three, 2);
+    eval_check_same(&resident, &three, 2);
     o.stream = true;
-    o.work = work_path;
-    streamed = evaluate(pruned, 2, o);
-    check_same(&resident, &streamed, 2);
-    assert_false(wn_path_exists(work_path));
+    o.work = eval_work_path;
+    streamed = eval_run(eval_pruned, 2, o);
+    eval_check_same(&resident, &streamed, 2);
+    assert_false(wn_path_exists(eval_work_path));
     assert_true(streamed.r.need.disk > 0 && streamed.r.need.weights < resident.r.need.weights);
     if (!WN_TEST_SANITIZED) {
-        o.ram = need_of(pruned, o).peak - streamed.r.need.scratch / 4;
-        tight = evaluate(pruned, 2, o);
+        o.ram = eval_need(eval_pruned, o).peak - streamed.r.need.scratch / 4;
+        tight = eval_run(eval_pruned, 2, o);
         assert_true(tight.r.need.chunk < streamed.r.need.chunk && tight.r.need.peak <= o.ram);
-        check_same(&resident, &tight, 2);
-        release(&tight);
+        eval_check_same(&resident, &tight, 2);
+        eval_release(&tight);
     }
-    release(&resident);
-    release(&three);
-    release(&streamed);
+    eval_release(&resident);
+    eval_release(&three);
+    eval_release(&streamed);
 }
 
 static void a_masked_model_has_the_bits_of_the_pruned_one(void **state)
 {
-    struct wn_eval_options o = options(70, 2);
-    struct outcome cut = evaluate(pruned, 2, o), masked, streamed, whole;
+    struct wn_eval_options o = eval_options(70, 2);
+    struct outcome cut = eval_run(eval_pruned, 2, o), masked, streamed, whole;
 
     (void)state;
     o.plan = NULL;
-    whole = evaluate(parent, 2, o);
-    o.masked = plan_path;
-    masked = evaluate(parent, 2, o);
+    whole = eval_run(eval_parent, 2, o);
+    o.masked = eval_plan_path;
+    masked = eval_run(eval_parent, 2, o);
     o.stream = true;
-    o.work = work_path;
-    streamed = evaluate(parent, 2, o);
-    check_same(&cut, &masked, 2);
-    check_same(&cut, &streamed, 2);
+    o.work = eval_work_path;
+    streamed = eval_run(eval_parent, 2, o);
+    eval_check_same(&cut, &masked, 2);
+    eval_check_same(&cut, &streamed, 2);
     assert_string_equal(cut.r.plan_sha256, masked.r.plan_sha256);
     assert_int_equal(strlen(masked.r.plan_sha256), 64);
     /* the check can fail */
     assert_true(whole.tokens[5].nll != masked.tokens[5].nll);
-    release(&cut);
-    release(&masked);
-    release(&streamed);
-    release(&whole);
+    eval_release(&cut);
+    eval_release(&masked);
+    eval_release(&streamed);
+    eval_release(&whole);
 }
 
 static void perplexity_alone_is_streamed_too(void **state)
 {
-    struct wn_eval_options o = options(40, 2);
+    struct wn_eval_options o = eval_options(40, 2);
     struct outcome resident, streamed;
 
     (void)state;
     o.against = NULL;
     o.plan = NULL;
-    resident = evaluate(pruned, 2, o);
+    resident = eval_run(eval_pruned, 2, o);
     o.stream = true;
-    o.work = work_path;
-    streamed = evaluate(pruned, 2, o);
-    check_same(&resident, &streamed, 2);
+    o.work = eval_work_path;
+    streamed = eval_run(eval_pruned, 2, o);
+    eval_check_same(&resident, &streamed, 2);
     assert_true(resident.tokens[0].nll > 0 && resident.tokens[0].kld == 0);
-    release(&resident);
-    release(&streamed);
-}
-
-/* ---- what was dropped ---- */
-
-/* A folder (good until the next call) with all of from's files linked, but for one, which is what the text says. */
-static const char *altered(const char *from, const char *file, const char *text, size_t n)
-{
-    static char to[512];
-    struct wn_err err;
-    char **names;
-    size_t count;
-
-    snprintf(to, sizeof to, "%s", wn_test_folder());
-    CHECK_OK(wn_path_list(from, &names, &count, &err), &err);
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(names[i], file) != 0)
-            assert_int_equal(symlink(wn_test_path(from, names[i]), wn_test_path(to, names[i])), 0);
-    wn_names_free(names, count);
-    CHECK_OK(wn_file_put(wn_test_path(to, file), text, n, false, &err), &err);
-    return to;
-}
-
-static struct wn_model *with_reap(json_t *reap)
-{
-    json_t *root = json_load_file(wn_test_path(pruned_path, "config.json"), 0, NULL);
-    struct wn_model *m;
-    struct wn_err err;
-    char *text;
-
-    assert_non_null(root);
-    assert_int_equal(json_object_set_new(root, "reap", reap), 0);
-    text = json_dumps(root, 0);
-    m = wn_model_open(altered(pruned_path, "config.json", text, strlen(text)), &err);
-    CHECK_OK(m, &err);
-    free(text);
-    json_decref(root);
-    return m;
-}
-
-static json_t *reap_of_plan(void)
-{
-    json_t *plan = json_load_file(plan_path, 0, NULL), *keep = json_object(), *layer, *reap;
-    const char *key;
-
-    json_object_foreach(json_object_get(plan, "layers"), key, layer)
-        json_object_set(keep, key, json_object_get(layer, "keep"));
-    reap = json_pack("{si so}", "source_num_experts", EXPERTS, "keep", keep);
-    json_decref(plan);
-    return reap;
-}
-
-static void the_kept_lists_of_a_config_do_as_well_as_a_plan(void **state)
-{
-    struct wn_eval_options o = options(32, 2);
-    struct outcome by_plan = evaluate(pruned, 2, o), unknown, by_config;
-    struct wn_model *m = with_reap(reap_of_plan());
-
-    (void)state;
-    o.plan = NULL;
-    unknown = evaluate(pruned, 2, o);
-    assert_null(unknown.r.dropped);
-    assert_true(isnan(unknown.r.overall.against.misroute.value) && unknown.r.overall.against.routed == 0);
-    assert_true(unknown.r.overall.against.kld.value == by_plan.r.overall.against.kld.value);
-    by_config = evaluate(m, 2, o);
-    check_same(&by_plan, &by_config, 2);
-    assert_string_equal(by_config.r.dropped, "model");
-    wn_model_close(m);
-    release(&by_plan);
-    release(&unknown);
-    release(&by_config);
-}
-
-/* ---- refused ---- */
-
-static void check_refused(const struct wn_model *m, struct wn_eval_options o, const char *part)
-{
-    struct wn_eval_result r;
-    struct wn_err err;
-    struct wn_pool *pool = wn_pool_new(1, &err);
-
-    assert_non_null(pool);
-    CHECK_FAILS(wn_eval(m, pool, &o, NULL, &r, &err), &err, part);
-    assert_null(r.domains);
-    assert_false(wn_path_exists(work_path));
-    wn_pool_free(pool);
-}
-
-static void a_plan_of_another_model_is_refused(void **state)
-{
-    struct wn_eval_options o = options(32, 2);
-    const char *other = wn_test_path(folder, "other.json");
-    json_t *reap = reap_of_plan();
-    struct wn_model *m;
-    struct wn_plan plan;
-    struct wn_err err;
-
-    (void)state;
-    check_refused(parent, o, "the plan keeps 16 experts, the model has 64");
-    make_plan(&plan, wn_model_config(parent));
-    plan.layers[0].layer = 0;
-    CHECK_OK(wn_plan_write(&plan, other, true, &err), &err);
-    o.plan = other;
-    check_refused(pruned, o, "the plan has layer 0, which has no experts in the model");
-    plan.layers[0].layer = 1;
-    plan.num_experts = EXPERTS + 1;
-    CHECK_OK(wn_plan_write(&plan, other, true, &err), &err);
-    check_refused(pruned, o, "the plan is for 65 experts, layer 1 has 64");
-    o.plan = NULL;
-    o.masked = other;
-    check_refused(parent, o, "the plan is for 65 experts, layer 1 has 64");
-    plan.num_experts = EXPERTS;
-    free(plan.layers[--plan.layer_count].keep);
-    CHECK_OK(wn_plan_write(&plan, other, true, &err), &err);
-    check_refused(parent, o, "the plan has no layer");
-    o.plan = other;
-    check_refused(parent, o, "one of them is wanted");
-    wn_plan_release(&plan);
-    o = options(32, 2);
-    o.against = NULL;
-    check_refused(pruned, o, "there is none");
-    o = options(32, 2);
-    o.plan = NULL;
-    (void)json_array_remove(json_object_get(json_object_get(reap, "keep"), "1"), 0);
-    m = with_reap(reap);
-    check_refused(m, o, "layer 1: the plan keeps 15 experts, the model has 16");
-    wn_model_close(m);
-}
-
-static void another_vocabulary_is_refused(void **state)
-{
-    struct wn_eval_options o = options(32, 2);
-    const char *tiny = wn_test_need_data("golden/text/tiny-a/hf");
-    struct wn_model *m;
-    struct wn_err err;
-    char *text, *first, *second;
-    size_t n;
-
-    (void)state;
-    m = wn_model_open(tiny, &err);
-    CHECK_OK(m, &err);
-    o.plan = NULL;
-    check_refused(m, o, "there is no comparing them");
-    wn_model_close(m);
-    /* two tokens of one length change places */
-    text = wn_file_slurp(wn_test_path(pruned_path, "tiktoken.model"), 1 << 24, &n, &err);
-    CHECK_OK(text, &err);
-    first = text;
-    second = strchr(text, '\n') + 1;
-    for (int i = 0; i < 4; i++) {
-        char c = first[i];
-
-        first[i] = second[i];
-        second[i] = c;
-    }
-    m = wn_model_open(altered(pruned_path, "tiktoken.model", text, n), &err);
-    CHECK_OK(m, &err);
-    check_refused(m, o, "token 0 is not the same in the model's and the parent's vocabulary");
-    wn_model_close(m);
-    free(text);
-}
-
-static void too_little_memory_and_a_road_without_a_folder_are_refused(void **state)
-{
-    struct wn_eval_options o = options(32, 2);
-
-    (void)state;
-    o.ram = 1 << 20;
-    check_refused(pruned, o, "--stream takes one layer at a time");
-    o.stream = true;
-    check_refused(pruned, o, "streaming needs a work folder");
-    o.work = work_path;
-    check_refused(pruned, o, "and 1048576 are allowed");
-    o.ram = 0;
-    wn_path_pretend_space(1000);
-    check_refused(pruned, o, "1000 are free");
-    wn_path_pretend_space(UINT64_MAX);
-}
-
-static void the_need_is_told_before_anything_is_done(void **state)
-{
-    struct wn_eval_options o = options(32, 2);
-    struct wn_eval_need need = {0};
-
-    (void)state;
-    o.told = say_no;
-    o.told_arg = &need;
-    o.stream = true;
-    o.work = work_path;
-    check_refused(pruned, o, "stopped on request");
-    assert_true(need.tokens == 2 * 2 * 32 && need.peak > need.weights && need.disk > 0);
-}
-
-struct stopper {
-    unsigned calls, stop_at;
-};
-
-static bool stop_at(void *arg, const struct wn_progress *p)
-{
-    struct stopper *s = arg;
-
-    assert_true(p->done <= p->total);
-    return ++s->calls != s->stop_at;
-}
-
-static void a_stopped_stream_leaves_nothing(void **state)
-{
-    struct wn_eval_options o = options(32, 2);
-    struct wn_err err;
-    struct wn_pool *pool = wn_pool_new(1, &err);
-    struct wn_eval_result r;
-    struct stopper s = {0};
-    struct wn_job job = {.progress = stop_at, .arg = &s};
-    unsigned calls;
-
-    (void)state;
-    assert_non_null(pool);
-    o.stream = true;
-    o.work = work_path;
-    CHECK_OK(wn_eval(pruned, pool, &o, &job, &r, &err), &err);
-    wn_eval_result_release(&r);
-    calls = s.calls;
-    for (unsigned at = 1; at <= calls; at += 17) {
-        s = (struct stopper){.stop_at = at};
-        CHECK_FAILS(wn_eval(pruned, pool, &o, &job, &r, &err), &err, "stopped on request");
-        assert_int_equal(err.code, WN_ERR_CANCELED);
-        assert_false(wn_path_exists(work_path));
-    }
-    wn_pool_free(pool);
-}
-
-static void every_refused_allocation_is_survived(void **state)
-{
-    struct wn_eval_options o = options(8, 1);
-    struct wn_err err;
-
-    (void)state;
-    o.text_count = 1;
-    for (int road = 0; road < 2; road++) {
-        long n = 0;
-        bool ok;
-
-        o.stream = road;
-        o.work = work_path;
-        do {
-            struct wn_pool *pool = wn_pool_new(1, &err);
-            struct wn_eval_result r;
-
-            assert_non_null(pool);
-            wn_alloc_fail_after(n);
-            ok = wn_eval(pruned, pool, &o, NULL, &r, &err);
-            wn_alloc_fail_after(-1);
-            wn_eval_result_release(&r);
-            wn_pool_free(pool);
-            assert_true(ok || err.code == WN_ERR_NOMEM);
-            n += n < 60 ? 1 : 31;
-        } while (!ok && n < 100000);
-        assert_true(ok && n > 20);
-    }
+    eval_release(&resident);
+    eval_release(&streamed);
 }
 
 int main(void)
@@ -734,14 +307,7 @@ int main(void)
         cmocka_unit_test(both_roads_and_all_threads_give_the_same_bits),
         cmocka_unit_test(a_masked_model_has_the_bits_of_the_pruned_one),
         cmocka_unit_test(perplexity_alone_is_streamed_too),
-        cmocka_unit_test(the_kept_lists_of_a_config_do_as_well_as_a_plan),
-        cmocka_unit_test(a_plan_of_another_model_is_refused),
-        cmocka_unit_test(another_vocabulary_is_refused),
-        cmocka_unit_test(too_little_memory_and_a_road_without_a_folder_are_refused),
-        cmocka_unit_test(the_need_is_told_before_anything_is_done),
-        cmocka_unit_test(a_stopped_stream_leaves_nothing),
-        cmocka_unit_test(every_refused_allocation_is_survived),
     };
 
-    return cmocka_run_group_tests(tests, open_models, close_models);
+    return cmocka_run_group_tests(tests, eval_open_models, eval_close_models);
 }
