@@ -10,6 +10,7 @@
 #include "jobs/mix.h"
 #include "text/split.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 struct line {
@@ -110,8 +111,9 @@ bool wn_mix_cut(const struct wn_vocab *v, struct wn_bytes text, uint32_t most, s
                 struct wn_err *err)
 {
     size_t end = 0, sum = 0, paragraph = 0, paragraph_sum = 0, n;
-    struct line l;
+    struct line l = {0};
 
+    assert(text.n > 0);
     if (text.n > WN_MIX_DOCUMENT_BYTES)
         text.n = WN_MIX_DOCUMENT_BYTES - wn_utf8_tail(text.at, WN_MIX_DOCUMENT_BYTES);
     for (; end < text.n; end = l.end, sum += n) {

@@ -1,6 +1,7 @@
 /* The parts of mixing a corpus: where documents end, what is not fit, and what a SPEC says. */
 #include "wn_test.h"
 
+#include "base/utf8.h"
 #include "jobs/mix.h"
 #include "vocab_fixture.h"
 
@@ -73,8 +74,8 @@ static void odd_white_space_does_not_spoil_the_count(void **state)
         while (n < 600) {
             const char *s = spaces[wn_rng_below(&rng, sizeof spaces / sizeof spaces[0])];
 
-            memcpy(text + n, s, strlen(s));
-            n += strlen(s);
+            while (*s)
+                text[n++] = *s++;
         }
         cut_all((struct wn_bytes){text, n}, 16 + (uint32_t)(round % 3) * 20);
     }
@@ -119,7 +120,7 @@ static void a_line_without_borders_is_cut_between_characters(void **state)
     if (!vocab)
         skip();
     for (size_t i = 0; i < 100; i++)
-        memcpy(text + 4 * i, "\U00020000", 4);
+        assert_int_equal(wn_utf8_encode(0x20000, text + 4 * i), 4);
     CHECK_OK(wn_mix_cut(vocab, (struct wn_bytes){text, 400}, 19, &n, &tokens, &err), &err);
     assert_int_equal(n % 4, 0);
     assert_true(n > 0 && tokens <= 19);
@@ -176,11 +177,9 @@ static void what_says_the_same_over_and_over_is_refused(void **state)
     assert_int_equal(judge(text, 2000, false), WN_MIX_REPEATS);
     assert_int_equal(judge(text, 2000, true), WN_MIX_DROPS);
     assert_int_equal(judge(text, 200, false), WN_MIX_DROPS); /* a ruler is no document of rulers */
-    for (int i = 0; i < 100; i++)
-        memcpy(text + 20 * i, "all work and no play", 20);
-    assert_int_equal(judge(text, 2000, false), WN_MIX_REPEATS);
     for (int i = 0; i < 2000; i++)
-        text[i] = (char)('a' + i * i % 23 + i / 400);
+        text[i] = "all work and no play"[i % 20];
+    assert_int_equal(judge(text, 2000, false), WN_MIX_REPEATS);
     for (int i = 0; i < 100; i++)
         snprintf(text + 20 * i, 21, "line %d: f(%d) = %5d", i + 100, i + 100, i * i * 7);
     assert_int_equal(judge(text, 2000, false), WN_MIX_DROPS);
