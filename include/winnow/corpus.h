@@ -92,7 +92,7 @@ struct wn_mix_options {
 
 /*
  * The same inputs, spec and vocabulary make the same bytes. After any document, no source is further ahead of its share of
- * what is written so far than a document is long, nor further behind.
+ * what is written so far than a document is long, nor (as far as was tried) further behind.
  *
  * Refused (WN_ERR_ARG): a source without documents, more tokens than the sources have, an output that is an input.
  * WN_ERR_FORMAT, with the line's number: JSONL that is none, or without a text; a file that changed meanwhile. *r is the
