@@ -221,8 +221,9 @@ static int show(const char *path, const char *parent, const struct wn_eval_optio
     return finish_output();
 }
 
-static int score(const char *path, const char *parent, struct wn_eval_options *e, struct wn_err *err)
+static int score(const char *path, const char *parent, const struct wn_eval_options *asked, struct wn_err *err)
 {
+    struct wn_eval_options e = *asked;
     struct wn_eval_result r;
     struct wn_job job = talk_job();
     struct wn_model *m = wn_model_open(path, err);
@@ -231,15 +232,15 @@ static int score(const char *path, const char *parent, struct wn_eval_options *e
     bool ok;
     int code;
 
-    e->against = against;
-    ok = pool && context_fits(m, e->window, err) && wn_eval(m, pool, e, &job, &r, err);
+    e.against = against;
+    ok = pool && context_fits(m, e.window, err) && wn_eval(m, pool, &e, &job, &r, err);
     wn_pool_free(pool);
     wn_model_close(against);
     wn_model_close(m);
     talk_end_line();
     if (!ok)
         return talk_failed(err);
-    code = show(path, parent, e, &r);
+    code = show(path, parent, &e, &r);
     wn_eval_result_release(&r);
     return code;
 }
@@ -287,7 +288,7 @@ static int run(const struct command *self, int argc, const char **argv)
     parent = o.against ? strdup(model_path(o.against)) : NULL; /* the next answer takes its place */
     code = score(model_path(args[0]), parent, &e, &err);
     free(parent);
-    for (size_t i = 0; i < e.text_count; i++)
+    for (size_t i = 0; i < MAX_TEXTS; i++)
         free(made[i]);
     return code;
 }

@@ -11,6 +11,7 @@
 #include "jobs/talk.h"
 #include "jobs/walk.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +37,8 @@ struct gear {
     struct wn_walk walk;
     struct wn_ctx ctx;
     struct wn_arena arena;
+    struct wn_ends ends; /* the head's */
+    struct wn_stream stream;
 };
 
 static uint64_t all_tokens(const struct wn_eval_job *e)
@@ -197,9 +200,11 @@ static bool open_store(struct stream *s, unsigned side, struct wn_err *err)
 {
     struct wn_store_fact fact = {.what = "model"};
     const struct wn_eval_job *e = s->e;
-    char *folder = wn_path_join(e->o->work, side_names[side], err);
+    char *folder;
     bool ok;
 
+    assert(side < WN_EVAL_SIDES);
+    folder = wn_path_join(e->o->work, side_names[side], err);
     (void)snprintf(fact.value, sizeof fact.value, "%s",
                    side == WN_EVAL_MODEL ? e->result->model_fingerprint : e->result->parent_fingerprint);
     ok = folder && wn_store_open(&s->store[side], folder, &fact, 1, true, err);
@@ -233,30 +238,31 @@ static bool walk(struct stream *s, unsigned side, struct wn_err *err)
 
 /* ---- the heads ---- */
 
-static bool score_window(struct stream *s, struct gear *g, struct wn_eval_rows *rows, size_t window, struct wn_err *err)
+static bool score_window(struct stream *s, struct gear *g, size_t window, struct wn_err *err)
 {
     uint32_t tokens = wn_eval_predicted(s->e);
-    struct wn_stream stream[WN_EVAL_SIDES];
+    struct wn_eval_rows rows[WN_EVAL_SIDES];
 
     for (uint32_t first = 0; first < tokens; first += WN_EVAL_ROWS) {
+        size_t n = wn_min_size(WN_EVAL_ROWS, tokens - first);
+
         for (unsigned i = 0; i < s->e->sides; i++) {
-            if (!wn_walk_read(&g[i].walk, (uint64_t)window * tokens + first, wn_min_size(WN_EVAL_ROWS, tokens - first),
-                              &stream[i], err))
+            if (!wn_walk_read(&g[i].walk, (uint64_t)window * tokens + first, n, &g[i].stream, err))
                 return false;
-            rows[i].stream = &stream[i];
+            rows[i] = (struct wn_eval_rows){&g[i].ctx, &g[i].ends, &g[i].stream};
         }
         wn_eval_score(s->e, rows, window, first);
     }
     return wn_job_progress(s->e->job, "scoring", (uint64_t)(window + 1) * tokens, all_tokens(s->e), "tokens", err);
 }
 
-static bool score_windows(struct stream *s, struct gear *g, struct wn_eval_rows *rows, struct wn_err *err)
+static bool score_windows(struct stream *s, struct gear *g, struct wn_err *err)
 {
     for (size_t w = 0; w < s->e->windows; w++) {
         size_t t;
 
         (void)wn_eval_window(s->e, w, &t);
-        if (!score_window(s, g, rows, w, err))
+        if (!score_window(s, g, w, err))
             return false;
         if (!wn_eval_check_finite(s->e, t, w - s->e->text[t].first, err))
             return wn_fail_in(err, "'%s'", s->e->o->texts[t].path);
@@ -267,19 +273,15 @@ static bool score_windows(struct stream *s, struct gear *g, struct wn_eval_rows 
 static bool score(struct stream *s, struct wn_err *err)
 {
     struct gear g[WN_EVAL_SIDES] = {0};
-    struct wn_ends ends[WN_EVAL_SIDES] = {0};
-    struct wn_eval_rows rows[WN_EVAL_SIDES];
     bool ok = true;
 
-    for (unsigned i = 0; ok && i < s->e->sides; i++) {
-        ok = gear_init(&g[i], s, i, WN_EVAL_ROWS, WN_EVAL_ROWS, err) && wn_ends_bind(g[i].walk.model, &ends[i], err) &&
-             wn_walk_open_last(&g[i].walk, err);
-        rows[i] = (struct wn_eval_rows){&g[i].ctx, &ends[i], NULL};
-    }
-    ok = ok && score_windows(s, g, rows, err);
+    for (unsigned i = 0; ok && i < s->e->sides; i++)
+        ok = gear_init(&g[i], s, i, WN_EVAL_ROWS, WN_EVAL_ROWS, err) &&
+             wn_ends_bind(g[i].walk.model, &g[i].ends, err) && wn_walk_open_last(&g[i].walk, err);
+    ok = ok && score_windows(s, g, err);
     for (unsigned i = 0; i < s->e->sides; i++) {
         wn_store_close_streams(&s->store[i]);
-        wn_ends_release(&ends[i]);
+        wn_ends_release(&g[i].ends);
         wn_arena_release(&g[i].arena);
     }
     return ok;
