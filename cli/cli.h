@@ -24,8 +24,8 @@ struct command {
     const char *example; /* what stands behind "winnow NAME" in a call that people type */
 };
 
-extern const struct command cmd_inspect, cmd_tokenize, cmd_corpus, cmd_logits, cmd_run, cmd_calibrate, cmd_plan,
-    cmd_prune, cmd_convert, cmd_verify, cmd_eval, cmd_report;
+extern const struct command cmd_inspect, cmd_tokenize, cmd_corpus, cmd_logits, cmd_run, cmd_calibrate, cmd_merge,
+    cmd_plan, cmd_prune, cmd_convert, cmd_verify, cmd_eval, cmd_report;
 
 /* What every command takes (opt.c). */
 struct common {

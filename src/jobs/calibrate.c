@@ -49,7 +49,12 @@ static bool init_sums(struct wn_calibration_run *r, struct wn_err *err)
         return false;
     for (uint32_t s = 0; s < c->source_count; s++)
         r->sums.source_tokens[s] = c->source[s].tokens;
-    memcpy(r->sums.half_tokens, c->half_tokens, sizeof c->half_tokens);
+    for (size_t i = 0; i < c->sequence_count; i++) {
+        const struct wn_sequence *q = &c->sequence[i];
+
+        r->sums.source_sequences[q->source]++;
+        r->sums.source_half_tokens[q->half * c->source_count + q->source] += q->n;
+    }
     wn_source_fingerprint(wn_model_source(r->c.model), r->sums.model_fingerprint);
     if (c->given)
         snprintf(r->sums.settings, sizeof r->sums.settings,
@@ -86,6 +91,7 @@ static bool write_archive(struct wn_calibration_run *r, struct wn_err *err)
 {
     wn_arena_release(&r->buffers.arena);
     wn_saliency_add_up(&r->sums);
+    wn_saliency_add_halves(&r->sums);
     if (!wn_saliency_write(&r->sums, r->c.options->out, r->c.options->overwrite, err))
         return false;
     wn_store_remove(&r->store);

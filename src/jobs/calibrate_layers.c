@@ -80,8 +80,9 @@ static bool run_layer(struct drive *d, uint32_t i, struct wn_err *err)
         return false;
     wn_layer_will_need(r->c.model, &layer);
     d->layer = i;
-    ok = wn_walk_open(&d->walk, i, err) && wn_walk_layer(&d->walk, &layer, err) && wn_record_check(&r->sums, i, err) &&
-         commit(r, i, err);
+    ok = wn_walk_open(&d->walk, i, err) && wn_walk_layer(&d->walk, &layer, err);
+    wn_saliency_settle(&r->sums, i);
+    ok = ok && wn_record_check(&r->sums, i, err) && commit(r, i, err);
     wn_layer_release(&layer);
     wn_source_drop_pages(wn_model_source(r->c.model));
     return ok || wn_fail_in(err, "calibrating layer %" PRIu32, i);

@@ -45,8 +45,8 @@ WN_CHECKED bool wn_calibration_buffers_init(struct wn_calibration_buffers *b, co
                                             unsigned threads, struct wn_err *err);
 
 /*
- * Adds what the probe shows to the sums of its layer: all in f64, token by token in the order of the corpus, on the
- * thread that runs the job, so no sum depends on threads or chunks.
+ * Adds what the probe shows to the sums of its layer: all exact (exact_sum.h), on the thread that runs the job, so no
+ * sum depends on threads, chunks or the order of the corpus. wn_saliency_settle ends a layer.
  */
 struct wn_records {
     struct wn_saliency *sums; /* borrowed */

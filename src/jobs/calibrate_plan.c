@@ -66,14 +66,17 @@ static bool measure_layers(const struct wn_model *m, const struct wn_config *k, 
     return moe || wn_fail(err, WN_ERR_ARG, "'%s' has no routed experts to calibrate", wn_model_path(m));
 }
 
-/* Eight sums per source, two halves and two totals per expert; the inputs' magnitudes. */
+/*
+ * Eight sums per expert and source, two of them for the halves, each two doubles; a count and a largest norm. Two halves and
+ * two totals over all sources. The inputs' magnitudes.
+ */
 static uint64_t record_bytes(const struct wn_calibration *c)
 {
     const struct wn_config *k = c->config;
     uint64_t experts = (uint64_t)k->layer_count * k->expert_count * sizeof(double);
 
-    return experts * (8 * (uint64_t)c->corpus.source_count + 4) +
-           (uint64_t)k->layer_count * (wn_expert_width(k) + 1) * sizeof(double);
+    return experts * (18 * (uint64_t)c->corpus.source_count + 4) +
+           (uint64_t)k->layer_count * (2 * wn_expert_width(k) + 1) * sizeof(double);
 }
 
 /* The phases do not overlap: embedding, the layers, and writing the archive (arrays, and their zipped form). */

@@ -5,6 +5,8 @@
  *   top2 += g n, where g is one of the token's two largest;  share += g n / |sum of g y over the token's experts|
  *   act_mag[channel] += |z[channel]|                                                              per layer
  *
+ * Sums are exact (exact_sum.h), so that none depends on the order of tokens and archives can be merged to the bit.
+ *
  * g is the routing weight as it multiplies the output (renormalised and scaled), n = sqrt(sum of y_i^2) the length of
  * the expert's output before that, z what the experts read.
  */
@@ -69,9 +71,10 @@ static void norms_of_token(void *arg, size_t token, unsigned worker)
 
 /* What a token brings along for each of its experts. */
 struct routed {
-    uint32_t source, half;
-    double total;  /* |sum of g y| */
-    size_t top[2]; /* places of its two largest gates; of equal ones the earlier */
+    uint32_t source;      /* its own ... */
+    uint32_t owner, half; /* ... and its sequence's */
+    double total;         /* |sum of g y| */
+    size_t top[2];        /* places of its two largest gates; of equal ones the earlier */
 };
 
 static void find_top(struct routed *t, const float *gates, size_t k)
@@ -87,6 +90,11 @@ static void find_top(struct routed *t, const float *gates, size_t k)
     }
 }
 
+static void add(struct wn_saliency *s, enum wn_sum k, size_t at, double v)
+{
+    wn_exact_add(*wn_sum_at(s, k) + at, s->low[k] + at, v);
+}
+
 /* One routed output: its expert, gate and norm, and whether the gate is among the token's top two. */
 static void add_one(struct wn_saliency *s, uint32_t layer, const struct routed *t, uint32_t expert, double gate,
                     double norm, bool top)
@@ -95,18 +103,18 @@ static void add_one(struct wn_saliency *s, uint32_t layer, const struct routed *
     double product = gate * norm;
 
     s->source_counts[at]++;
-    s->sum_gate[at] += gate;
-    s->sum_norm[at] += norm;
-    s->source_saliency[at] += product;
-    s->sum_sq[at] += product * product;
+    add(s, WN_SUM_GATE, at, gate);
+    add(s, WN_SUM_NORM, at, norm);
+    add(s, WN_SUM_SALIENCY, at, product);
+    add(s, WN_SUM_SQ, at, product * product);
     if (top)
-        s->sum_top2[at] += product;
+        add(s, WN_SUM_TOP2, at, product);
     if (t->total > 0) /* outputs that cancel to nothing have no shares */
-        s->sum_share[at] += product / t->total;
+        add(s, WN_SUM_SHARE, at, product / t->total);
     /* not fmax: a NaN must stay to be seen, which the sums above see to */
     if (norm > s->max_norm[at])
         s->max_norm[at] = norm;
-    s->half_saliency[wn_saliency_source_row(s, t->half, layer) + expert] += product;
+    add(s, WN_SUM_HALF, wn_saliency_source_row(s, t->half * s->source_count + t->owner, layer) + expert, product);
 }
 
 static void add_routed(void *arg, int32_t layer, const uint32_t *ids, const float *weights, const float *outputs,
@@ -118,8 +126,10 @@ static void add_routed(void *arg, int32_t layer, const uint32_t *ids, const floa
     assert(r->first + tokens <= q->n);
     wn_pool_run(r->pool, norms_of_token, &(struct norms){weights, outputs, k, width, r->norms, r->totals}, tokens);
     for (size_t t = 0; t < tokens; t++) {
-        struct routed token = {
-            .source = q->labels ? q->labels[r->first + t] : q->source, .half = q->half, .total = r->totals[t]};
+        struct routed token = {.source = q->labels ? q->labels[r->first + t] : q->source,
+                               .owner = q->source,
+                               .half = q->half,
+                               .total = r->totals[t]};
 
         find_top(&token, weights + t * k, k);
         for (size_t i = 0; i < k; i++)
@@ -130,12 +140,13 @@ static void add_routed(void *arg, int32_t layer, const uint32_t *ids, const floa
 
 static void add_input(struct wn_records *r, uint32_t layer, const float *z, size_t tokens, size_t width)
 {
-    double *mag = r->sums->act_mag + (size_t)layer * r->sums->latent_size;
+    size_t row = (size_t)layer * r->sums->latent_size;
+    double *mag = r->sums->act_mag + row, *low = r->sums->low[WN_SUM_INPUT] + row;
 
     assert(width == r->sums->latent_size);
     for (size_t t = 0; t < tokens; t++)
         for (size_t i = 0; i < width; i++)
-            mag[i] += fabs((double)z[t * width + i]);
+            wn_exact_add(&mag[i], &low[i], fabs((double)z[t * width + i]));
     r->sums->act_n[layer] += tokens;
 }
 
@@ -173,25 +184,26 @@ static void move(enum direction d, char *record, size_t *at, void *sums, size_t 
     *at += n;
 }
 
+/* Row after row of that layer; the sums' pointers are only asked for their places. */
 static size_t walk(const struct wn_saliency *s, uint32_t layer, char *record, enum direction d)
 {
-    size_t at = 0, row = s->expert_count * sizeof(double);
+    struct wn_saliency *sums = (struct wn_saliency *)(uintptr_t)s;
+    size_t at = 0;
 
+    for (unsigned k = 0; k < WN_SUMS; k++) {
+        size_t width = wn_sum_width(s, k), row = width * sizeof(double), blocks = width ? wn_sum_blocks(s, k) : 0;
+
+        for (size_t b = 0; b < blocks; b++) {
+            move(d, record, &at, *wn_sum_at(sums, k) + (b * s->layer_count + layer) * width, row);
+            move(d, record, &at, s->low[k] + (b * s->layer_count + layer) * width, row);
+        }
+    }
     for (uint32_t i = 0; i < s->source_count; i++) {
         size_t first = wn_saliency_source_row(s, i, layer);
 
-        move(d, record, &at, s->source_saliency + first, row);
-        move(d, record, &at, s->source_counts + first, row);
-        move(d, record, &at, s->sum_gate + first, row);
-        move(d, record, &at, s->sum_norm + first, row);
-        move(d, record, &at, s->sum_sq + first, row);
-        move(d, record, &at, s->max_norm + first, row);
-        move(d, record, &at, s->sum_top2 + first, row);
-        move(d, record, &at, s->sum_share + first, row);
+        move(d, record, &at, s->source_counts + first, s->expert_count * sizeof *s->source_counts);
+        move(d, record, &at, s->max_norm + first, s->expert_count * sizeof *s->max_norm);
     }
-    for (uint32_t half = 0; half < 2; half++)
-        move(d, record, &at, s->half_saliency + wn_saliency_source_row(s, half, layer), row);
-    move(d, record, &at, s->act_mag + (size_t)layer * s->latent_size, s->latent_size * sizeof(double));
     move(d, record, &at, s->act_n + layer, sizeof *s->act_n);
     return at;
 }

@@ -103,7 +103,7 @@ bool wn_calibration_open_store(struct wn_calibration_run *r, struct wn_err *err)
 
     if (!sample_data(source, &sample, err))
         return false;
-    snprintf(facts[0].value, sizeof facts[0].value, "winnow calibration 3");
+    snprintf(facts[0].value, sizeof facts[0].value, "winnow calibration 4");
     wn_source_fingerprint(source, fingerprint);
     snprintf(facts[1].value, sizeof facts[1].value, "%s", fingerprint);
     snprintf(facts[2].value, sizeof facts[2].value, "%016" PRIx64, sample);

@@ -9,6 +9,7 @@
 #include "sys/file.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,21 +48,73 @@ static bool take_layers(struct wn_saliency *s, const uint32_t *layer_experts, st
     return true;
 }
 
+/* What the sums are; the blocks are of sources (two of each for halves), or there is one for all. */
+static const struct sum {
+    const char *key;
+    size_t pointer;
+    enum { OF_SOURCES, OF_HALVES, OF_ALL } blocks;
+} sums[WN_SUMS] = {
+    [WN_SUM_SALIENCY] = {"per_source", offsetof(struct wn_saliency, source_saliency), OF_SOURCES},
+    [WN_SUM_GATE] = {"sum_gate", offsetof(struct wn_saliency, sum_gate), OF_SOURCES},
+    [WN_SUM_NORM] = {"sum_norm", offsetof(struct wn_saliency, sum_norm), OF_SOURCES},
+    [WN_SUM_SQ] = {"sum_sq", offsetof(struct wn_saliency, sum_sq), OF_SOURCES},
+    [WN_SUM_TOP2] = {"sum_top2", offsetof(struct wn_saliency, sum_top2), OF_SOURCES},
+    [WN_SUM_SHARE] = {"sum_share", offsetof(struct wn_saliency, sum_share), OF_SOURCES},
+    [WN_SUM_HALF] = {"per_source_half", offsetof(struct wn_saliency, source_half), OF_HALVES},
+    [WN_SUM_INPUT] = {"act_mag", offsetof(struct wn_saliency, act_mag), OF_ALL},
+};
+
+const char *wn_sum_key(enum wn_sum k)
+{
+    return sums[k].key;
+}
+
+double **wn_sum_at(struct wn_saliency *s, enum wn_sum k)
+{
+    return (double **)(void *)((char *)s + sums[k].pointer);
+}
+
+size_t wn_sum_blocks(const struct wn_saliency *s, enum wn_sum k)
+{
+    return sums[k].blocks == OF_ALL ? 1 : sums[k].blocks == OF_HALVES ? (size_t)2 * s->source_count : s->source_count;
+}
+
+uint32_t wn_sum_width(const struct wn_saliency *s, enum wn_sum k)
+{
+    return sums[k].blocks == OF_ALL ? s->latent_size : s->expert_count;
+}
+
+uint32_t wn_sum_shape(const struct wn_saliency *s, enum wn_sum k, uint64_t shape[4])
+{
+    uint32_t n = 0;
+
+    if (sums[k].blocks == OF_HALVES)
+        shape[n++] = 2;
+    if (sums[k].blocks != OF_ALL)
+        shape[n++] = s->source_count;
+    shape[n++] = s->layer_count;
+    shape[n++] = wn_sum_width(s, k);
+    return n;
+}
+
 static bool take_sums(struct wn_saliency *s, struct wn_err *err)
 {
     size_t all = (size_t)s->layer_count * s->expert_count, each = s->source_count * all;
 
+    for (unsigned k = 0; k < WN_SUMS; k++) {
+        size_t n = wn_sum_blocks(s, k) * s->layer_count * wn_sum_width(s, k);
+        double **sum = wn_sum_at(s, k);
+
+        if (n && (!(*sum = wn_alloc(n, sizeof(double), err)) || !(s->low[k] = wn_alloc(n, sizeof(double), err))))
+            return false;
+    }
     return (s->source_tokens = wn_alloc(s->source_count, sizeof(*s->source_tokens), err)) &&
            (s->saliency = wn_alloc(all, sizeof(double), err)) && (s->counts = wn_alloc(all, sizeof(uint64_t), err)) &&
-           (s->source_saliency = wn_alloc(each, sizeof(double), err)) &&
            (s->source_counts = wn_alloc(each, sizeof(uint64_t), err)) &&
-           (s->sum_gate = wn_alloc(each, sizeof(double), err)) && (s->sum_norm = wn_alloc(each, sizeof(double), err)) &&
-           (s->sum_sq = wn_alloc(each, sizeof(double), err)) && (s->max_norm = wn_alloc(each, sizeof(double), err)) &&
-           (s->sum_top2 = wn_alloc(each, sizeof(double), err)) &&
-           (s->sum_share = wn_alloc(each, sizeof(double), err)) &&
+           (s->max_norm = wn_alloc(each, sizeof(double), err)) &&
            (s->half_saliency = wn_alloc(2 * all, sizeof(double), err)) &&
-           (s->latent_size == 0 ||
-            (s->act_mag = wn_alloc((size_t)s->layer_count * s->latent_size, sizeof(double), err))) &&
+           (s->source_half_tokens = wn_alloc(2 * (size_t)s->source_count, sizeof(uint64_t), err)) &&
+           (s->source_sequences = wn_alloc(s->source_count, sizeof(uint64_t), err)) &&
            (s->act_n = wn_alloc(s->layer_count, sizeof(uint64_t), err));
 }
 
@@ -80,41 +133,84 @@ void wn_saliency_release(struct wn_saliency *s)
 {
     for (uint32_t i = 0; s->source && i < s->source_count; i++)
         free(s->source[i]);
+    for (unsigned k = 0; k < WN_SUMS; k++) {
+        free(*wn_sum_at(s, k));
+        free(s->low[k]);
+    }
     free(s->source);
     free(s->layer_experts);
     free(s->source_tokens);
     free(s->saliency);
     free(s->counts);
-    free(s->source_saliency);
     free(s->source_counts);
-    free(s->sum_gate);
-    free(s->sum_norm);
-    free(s->sum_sq);
     free(s->max_norm);
-    free(s->sum_top2);
-    free(s->sum_share);
-    free(s->act_mag);
     free(s->act_n);
     free(s->half_saliency);
+    free(s->source_half_tokens);
+    free(s->source_sequences);
+    free(s->corpora);
     *s = (struct wn_saliency){0};
+}
+
+void wn_saliency_settle(struct wn_saliency *s, uint32_t layer)
+{
+    for (unsigned k = 0; k < WN_SUMS; k++) {
+        double *sum = *wn_sum_at(s, k), *low = s->low[k];
+        size_t width = wn_sum_width(s, k), blocks = wn_sum_blocks(s, k);
+
+        for (size_t b = 0; sum && low && b < blocks; b++)
+            for (size_t i = (b * s->layer_count + layer) * width, end = i + width; i < end; i++)
+                wn_exact_settle(&sum[i], &low[i]);
+    }
+}
+
+/* out[n] becomes the sum of its blocks [blocks][n], each the nearest double to the exact one. */
+static void add_blocks(const double *sum, const double *low, size_t blocks, size_t n, double *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        double part = 0;
+
+        out[i] = 0;
+        for (size_t b = 0; b < blocks; b++) {
+            wn_exact_add(&out[i], &part, sum[b * n + i]);
+            if (low)
+                wn_exact_add(&out[i], &part, low[b * n + i]);
+        }
+        out[i] += part;
+    }
+}
+
+void wn_saliency_total(struct wn_saliency *s)
+{
+    add_blocks(s->source_saliency, s->low[WN_SUM_SALIENCY], s->source_count, (size_t)s->layer_count * s->expert_count,
+               s->saliency);
 }
 
 void wn_saliency_add_up(struct wn_saliency *s)
 {
     size_t all = (size_t)s->layer_count * s->expert_count;
 
-    memset(s->saliency, 0, all * sizeof(*s->saliency));
+    wn_saliency_total(s);
     memset(s->counts, 0, all * sizeof(*s->counts));
     s->token_count = 0;
     for (uint32_t i = 0; i < s->source_count; i++) {
-        const double *sum = s->source_saliency + i * all;
-        const uint64_t *count = s->source_counts + i * all;
-
-        for (size_t k = 0; k < all; k++) {
-            s->saliency[k] += sum[k];
-            s->counts[k] += count[k];
-        }
+        for (size_t k = 0; k < all; k++)
+            s->counts[k] += s->source_counts[i * all + k];
         s->token_count += s->source_tokens[i];
+    }
+}
+
+void wn_saliency_add_halves(struct wn_saliency *s)
+{
+    size_t all = (size_t)s->layer_count * s->expert_count, half = s->source_count * all;
+    const double *low = s->low[WN_SUM_HALF];
+
+    for (uint32_t h = 0; h < 2; h++) {
+        add_blocks(s->source_half + h * half, low ? low + h * half : NULL, s->source_count, all,
+                   s->half_saliency + h * all);
+        s->half_tokens[h] = 0;
+        for (uint32_t i = 0; i < s->source_count; i++)
+            s->half_tokens[h] += s->source_half_tokens[h * s->source_count + i];
     }
 }
 

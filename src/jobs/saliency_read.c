@@ -19,6 +19,7 @@
 #define LAYERS_MAX  65536
 #define EXPERTS_MAX 65536
 #define SOURCES_MAX 65536
+#define CORPORA_MAX 65536
 
 static bool fail_shape(const char *key, const struct wn_npy *a, uint32_t dims, const uint64_t *shape,
                        struct wn_err *err)
@@ -72,6 +73,39 @@ static bool take_sums(const struct wn_npz *z, const char *key, uint32_t dims, co
             return wn_fail(err, WN_ERR_FORMAT, "'%s': entry %" PRIu64 " is not a finite number >= 0", key, i);
     }
     return true;
+}
+
+/* What the doubles of a sum leave out: at most half a unit in their last place. */
+static bool take_low(struct wn_saliency *s, const struct wn_npz *z, enum wn_sum k, const double *sum,
+                     struct wn_err *err)
+{
+    const struct wn_npy *a;
+    uint64_t shape[4];
+    uint32_t dims = wn_sum_shape(s, k, shape);
+    char key[64];
+
+    (void)snprintf(key, sizeof key, "%s_low", wn_sum_key(k));
+    if (!find_shaped(z, key, dims, shape, &a, err))
+        return false;
+    if (!a)
+        return true;
+    s->low[k] = wn_alloc(a->elements, sizeof(double), err);
+    if (!s->low[k])
+        return false;
+    for (uint64_t i = 0; i < a->elements; i++)
+        if (!wn_npy_as_f64(a, i, &s->low[k][i]) || !(fabs(s->low[k][i]) <= sum[i] * 0x1p-53))
+            return wn_fail(err, WN_ERR_FORMAT, "'%s': entry %" PRIu64 " is more than '%s' leaves out", key, i,
+                           wn_sum_key(k));
+    return true;
+}
+
+static bool take_sum(struct wn_saliency *s, const struct wn_npz *z, enum wn_sum k, struct wn_err *err)
+{
+    double **sum = wn_sum_at(s, k);
+    uint64_t shape[4];
+    uint32_t dims = wn_sum_shape(s, k, shape);
+
+    return take_sums(z, wn_sum_key(k), dims, shape, sum, err) && (!*sum || take_low(s, z, k, *sum, err));
 }
 
 static bool take_counts(const struct wn_npz *z, const char *key, uint32_t dims, const uint64_t *shape, uint64_t **dst,
@@ -219,21 +253,23 @@ static bool read_labels(struct wn_saliency *s, const struct wn_npz *z, struct wn
 static bool read_sources(struct wn_saliency *s, const struct wn_npz *z, struct wn_err *err)
 {
     const struct wn_npy *a = wn_npz_find(z, "per_source");
-    uint64_t shape[3] = {a ? a->shape[0] : 0, s->layer_count, s->expert_count};
+    uint64_t shape[3] = {a ? a->shape[0] : 0, s->layer_count, s->expert_count}, half[2] = {2, shape[0]};
 
     if (!a)
         return true;
     if (a->dims != 3 || shape[0] == 0 || shape[0] > SOURCES_MAX)
         return wn_fail(err, WN_ERR_FORMAT, "'per_source' is not an array of sources, layers and experts");
     s->source_count = (uint32_t)shape[0];
-    if (!read_labels(s, z, err) || !take_sums(z, "per_source", 3, shape, &s->source_saliency, err) ||
-        !take_counts(z, "per_source_counts", 3, shape, &s->source_counts, err) ||
+    if (!read_labels(s, z, err))
+        return false;
+    for (unsigned k = 0; k < WN_SUM_INPUT; k++)
+        if (!take_sum(s, z, k, err))
+            return false;
+    if (!take_counts(z, "per_source_counts", 3, shape, &s->source_counts, err) ||
         !take_counts(z, "source_tokens", 1, shape, &s->source_tokens, err) ||
-        !take_sums(z, "sum_gate", 3, shape, &s->sum_gate, err) ||
-        !take_sums(z, "sum_norm", 3, shape, &s->sum_norm, err) || !take_sums(z, "sum_sq", 3, shape, &s->sum_sq, err) ||
         !take_sums(z, "max_norm", 3, shape, &s->max_norm, err) ||
-        !take_sums(z, "sum_top2", 3, shape, &s->sum_top2, err) ||
-        !take_sums(z, "sum_share", 3, shape, &s->sum_share, err))
+        !take_counts(z, "source_half_tokens", 2, half, &s->source_half_tokens, err) ||
+        !take_counts(z, "source_sequences", 1, shape, &s->source_sequences, err))
         return false;
     if (!s->source_counts &&
         !(s->source_counts = wn_alloc((size_t)(shape[0] * shape[1] * shape[2]), sizeof(*s->source_counts), err)))
@@ -243,19 +279,38 @@ static bool read_sources(struct wn_saliency *s, const struct wn_npz *z, struct w
     return true;
 }
 
+/* The list of a merged archive. */
+static bool read_corpora(struct wn_saliency *s, const struct wn_npz *z, struct wn_err *err)
+{
+    const struct wn_npy *a = wn_npz_find(z, "winnow_corpora");
+
+    if (!a || a->kind != WN_NPY_UNICODE || a->dims != 1 || a->elements == 0)
+        return true;
+    if (a->elements > CORPORA_MAX)
+        return wn_fail(err, WN_ERR_FORMAT, "'winnow_corpora' has %" PRIu64 " entries, more than %d", a->elements,
+                       CORPORA_MAX);
+    s->corpora = wn_alloc(a->elements, sizeof *s->corpora, err);
+    if (!s->corpora)
+        return false;
+    for (; s->corpus_count < a->elements; s->corpus_count++)
+        if (!wn_npy_get_string(a, s->corpus_count, s->corpora[s->corpus_count], sizeof *s->corpora, err))
+            return wn_fail_in(err, "'winnow_corpora'");
+    return true;
+}
+
 static bool read_rest(struct wn_saliency *s, const struct wn_npz *z, struct wn_err *err)
 {
     const struct wn_npy *mag = wn_npz_find(z, "act_mag");
     uint64_t latent = mag && mag->dims == 2 && mag->shape[1] <= UINT32_MAX ? mag->shape[1] : 0;
-    uint64_t act[2] = {s->layer_count, latent}, half[3] = {2, s->layer_count, s->expert_count}, *half_tokens = NULL;
+    uint64_t layers = s->layer_count, half[3] = {2, layers, s->expert_count}, *half_tokens = NULL;
 
-    if (!take_sums(z, "act_mag", 2, act, &s->act_mag, err) || !take_counts(z, "act_n", 1, act, &s->act_n, err) ||
+    s->latent_size = (uint32_t)latent;
+    if (!take_sum(s, z, WN_SUM_INPUT, err) || !take_counts(z, "act_n", 1, &layers, &s->act_n, err) ||
         !take_sums(z, "saliency_half", 3, half, &s->half_saliency, err) ||
         !take_counts(z, "half_tokens", 1, half, &half_tokens, err)) {
         free(half_tokens);
         return false;
     }
-    s->latent_size = (uint32_t)latent;
     for (int i = 0; half_tokens && i < 2; i++)
         s->half_tokens[i] = half_tokens[i];
     free(half_tokens);
@@ -263,7 +318,7 @@ static bool read_rest(struct wn_saliency *s, const struct wn_npz *z, struct wn_e
         return false;
     return take_text(z, "winnow_model", s->model_fingerprint, sizeof(s->model_fingerprint), err) &&
            take_text(z, "winnow_corpus", s->corpus_fingerprint, sizeof(s->corpus_fingerprint), err) &&
-           take_text(z, "winnow_settings", s->settings, sizeof(s->settings), err);
+           read_corpora(s, z, err) && take_text(z, "winnow_settings", s->settings, sizeof(s->settings), err);
 }
 
 /* An expert that its layer does not have can have no sum; one that it has, no more counts than tokens. */

@@ -8,6 +8,7 @@
 #include "jobs/saliency.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* Hands the array over, or releases it. */
@@ -111,33 +112,68 @@ static bool put_layers(struct wn_npz *z, const struct wn_saliency *s, struct wn_
            put_number(z, "num_hidden_layers", s->layer_count, err);
 }
 
+/* A sum, and under its key with "_low" behind what the doubles leave out. */
+static bool put_sum(struct wn_npz *z, const struct wn_saliency *s, enum wn_sum k, struct wn_err *err)
+{
+    /* nothing is changed: only the place of a pointer is asked for */
+    const double *sum = *wn_sum_at((struct wn_saliency *)(uintptr_t)s, k);
+    uint64_t shape[4];
+    uint32_t dims = wn_sum_shape(s, k, shape);
+    char key[64];
+
+    (void)snprintf(key, sizeof key, "%s_low", wn_sum_key(k));
+    return put_f64(z, wn_sum_key(k), sum, dims, shape, err) && (!sum || put_f64(z, key, s->low[k], dims, shape, err));
+}
+
 static bool put_sources(struct wn_npz *z, const struct wn_saliency *s, struct wn_err *err)
 {
-    uint64_t shape[3] = {s->source_count, s->layer_count, s->expert_count};
+    uint64_t shape[3] = {s->source_count, s->layer_count, s->expert_count}, half[2] = {2, s->source_count};
 
-    return s->source_count == 0 ||
-           (put_texts(z, "source_labels", (const char *const *)s->source, 1, shape, err) &&
-            put_i64(z, "source_tokens", s->source_tokens, 1, shape, err) &&
-            put_f64(z, "per_source", s->source_saliency, 3, shape, err) &&
-            put_counts(z, "per_source_counts", s->source_counts, 3, shape, err) &&
-            put_f64(z, "sum_gate", s->sum_gate, 3, shape, err) && put_f64(z, "sum_norm", s->sum_norm, 3, shape, err) &&
-            put_f64(z, "sum_sq", s->sum_sq, 3, shape, err) && put_f64(z, "max_norm", s->max_norm, 3, shape, err) &&
-            put_f64(z, "sum_top2", s->sum_top2, 3, shape, err) && put_f64(z, "sum_share", s->sum_share, 3, shape, err));
+    if (s->source_count == 0)
+        return true;
+    if (!put_texts(z, "source_labels", (const char *const *)s->source, 1, shape, err) ||
+        !put_i64(z, "source_tokens", s->source_tokens, 1, shape, err))
+        return false;
+    for (unsigned k = 0; k < WN_SUM_INPUT; k++)
+        if (!put_sum(z, s, k, err))
+            return false;
+    return put_counts(z, "per_source_counts", s->source_counts, 3, shape, err) &&
+           put_f64(z, "max_norm", s->max_norm, 3, shape, err) &&
+           put_i64(z, "source_half_tokens", s->source_half_tokens, 2, half, err) &&
+           put_i64(z, "source_sequences", s->source_sequences, 1, shape, err);
+}
+
+static bool put_corpora(struct wn_npz *z, const struct wn_saliency *s, struct wn_err *err)
+{
+    uint64_t n = s->corpus_count;
+    const char **list;
+    bool ok;
+
+    if (n == 0)
+        return true;
+    list = wn_alloc(n, sizeof *list, err);
+    if (!list)
+        return false;
+    for (uint32_t i = 0; i < s->corpus_count; i++)
+        list[i] = s->corpora[i];
+    ok = put_texts(z, "winnow_corpora", list, 1, &n, err);
+    free(list);
+    return ok;
 }
 
 static bool put_all(struct wn_npz *z, const struct wn_saliency *s, struct wn_err *err)
 {
-    uint64_t shape[2] = {s->layer_count, s->expert_count}, act[2] = {s->layer_count, s->latent_size};
-    uint64_t half[3] = {2, s->layer_count, s->expert_count};
+    uint64_t shape[2] = {s->layer_count, s->expert_count}, half[3] = {2, s->layer_count, s->expert_count};
 
     return put_f64(z, "saliency", s->saliency, 2, shape, err) && put_counts(z, "counts", s->counts, 2, shape, err) &&
            put_number(z, "n_tokens", s->token_count, err) && put_layers(z, s, err) &&
            (s->top_k == 0 || put_number(z, "top_k", s->top_k, err)) && put_sources(z, s, err) &&
-           put_f64(z, "act_mag", s->act_mag, 2, act, err) && put_counts(z, "act_n", s->act_n, 1, act, err) &&
+           put_sum(z, s, WN_SUM_INPUT, err) && put_counts(z, "act_n", s->act_n, 1, shape, err) &&
            put_f64(z, "saliency_half", s->half_saliency, 3, half, err) &&
            (!s->half_saliency || put_i64(z, "half_tokens", s->half_tokens, 1, half, err)) &&
            put_text(z, "winnow_model", s->model_fingerprint, err) &&
-           put_text(z, "winnow_corpus", s->corpus_fingerprint, err) && put_text(z, "winnow_settings", s->settings, err);
+           put_text(z, "winnow_corpus", s->corpus_fingerprint, err) && put_corpora(z, s, err) &&
+           put_text(z, "winnow_settings", s->settings, err);
 }
 
 bool wn_saliency_write(const struct wn_saliency *s, const char *path, bool overwrite, struct wn_err *err)

@@ -161,25 +161,23 @@ static void a_record_brings_all_sums_of_its_layer_back(void **state)
     uint32_t experts[] = {0, 3, 5};
     struct wn_saliency s, t;
     struct wn_err err;
-    size_t n;
+    size_t n, sums[WN_SUMS];
     char *record;
 
     (void)state;
     CHECK_OK(wn_saliency_init(&s, 3, experts, 2, 4, 2, labels, &err), &err);
     CHECK_OK(wn_saliency_init(&t, 3, experts, 2, 4, 2, labels, &err), &err);
-    for (size_t i = 0; i < 2 * 3 * 5; i++) {
-        s.source_saliency[i] = 1.0 + (double)i;
-        s.source_counts[i] = 100 + i;
-        s.sum_gate[i] = 200.0 + (double)i;
-        s.sum_norm[i] = 300.0 + (double)i;
-        s.sum_sq[i] = 400.0 + (double)i;
-        s.max_norm[i] = 500.0 + (double)i;
-        s.half_saliency[i] = 600.0 + (double)i;
-        s.sum_top2[i] = 900.0 + (double)i;
-        s.sum_share[i] = 1000.0 + (double)i;
+    for (unsigned k = 0; k < WN_SUMS; k++) {
+        sums[k] = wn_sum_blocks(&s, k) * 3 * wn_sum_width(&s, k);
+        for (size_t i = 0; i < sums[k]; i++) {
+            (*wn_sum_at(&s, k))[i] = 1000.0 * (k + 1) + (double)i;
+            s.low[k][i] = -1000.0 * (k + 1) - (double)i;
+        }
     }
-    for (size_t i = 0; i < 3 * 4; i++)
-        s.act_mag[i] = 700.0 + (double)i;
+    for (size_t i = 0; i < 2 * 3 * 5; i++) {
+        s.source_counts[i] = 100 + i;
+        s.max_norm[i] = 500.0 + (double)i;
+    }
     for (size_t i = 0; i < 3; i++)
         s.act_n[i] = 800 + i;
     n = wn_record_save(&s, 0, NULL);
@@ -190,16 +188,12 @@ static void a_record_brings_all_sums_of_its_layer_back(void **state)
         wn_record_load(&t, l, record);
     }
     free(record);
-    assert_memory_equal(s.source_saliency, t.source_saliency, 30 * 8);
+    for (unsigned k = 0; k < WN_SUMS; k++) {
+        assert_memory_equal(*wn_sum_at(&s, k), *wn_sum_at(&t, k), sums[k] * 8);
+        assert_memory_equal(s.low[k], t.low[k], sums[k] * 8);
+    }
     assert_memory_equal(s.source_counts, t.source_counts, 30 * 8);
-    assert_memory_equal(s.sum_gate, t.sum_gate, 30 * 8);
-    assert_memory_equal(s.sum_norm, t.sum_norm, 30 * 8);
-    assert_memory_equal(s.sum_sq, t.sum_sq, 30 * 8);
     assert_memory_equal(s.max_norm, t.max_norm, 30 * 8);
-    assert_memory_equal(s.half_saliency, t.half_saliency, 30 * 8);
-    assert_memory_equal(s.sum_top2, t.sum_top2, 30 * 8);
-    assert_memory_equal(s.sum_share, t.sum_share, 30 * 8);
-    assert_memory_equal(s.act_mag, t.act_mag, 12 * 8);
     assert_memory_equal(s.act_n, t.act_n, 3 * 8);
     wn_saliency_release(&s);
     wn_saliency_release(&t);

@@ -57,6 +57,11 @@ static void fill(double *p, size_t n, double start)
         p[i] = start + (double)i / 7;
 }
 
+static size_t elements_of(const struct wn_saliency *s, enum wn_sum k)
+{
+    return wn_sum_blocks(s, k) * s->layer_count * wn_sum_width(s, k);
+}
+
 /* Three layers, the first dense, the last narrower; two sources. */
 static void make(struct wn_saliency *s)
 {
@@ -76,21 +81,24 @@ static void make(struct wn_saliency *s)
             }
         }
     }
-    fill(s->sum_gate, 2 * 3 * 5, 1);
-    fill(s->sum_norm, 2 * 3 * 5, 2);
-    fill(s->sum_sq, 2 * 3 * 5, 3);
+    for (unsigned k = WN_SUM_GATE; k < WN_SUMS; k++)
+        fill(*wn_sum_at(s, k), elements_of(s, k), 1 + k);
+    for (unsigned k = 0; k < WN_SUMS; k++)
+        for (size_t i = 0; i < elements_of(s, k); i++)
+            s->low[k][i] = (i % 2 ? -0x1p-54 : 0x1p-55) * (*wn_sum_at(s, k))[i];
     fill(s->max_norm, 2 * 3 * 5, 4);
-    fill(s->sum_top2, 2 * 3 * 5, 7);
-    fill(s->sum_share, 2 * 3 * 5, 8);
-    fill(s->half_saliency, 2 * 3 * 5, 5);
-    fill(s->act_mag, 3 * 6, 6);
     s->act_n[1] = s->act_n[2] = 21;
-    s->half_tokens[0] = 11;
-    s->half_tokens[1] = 10;
+    for (size_t i = 0; i < 4; i++)
+        s->source_half_tokens[i] = 4 + i;
+    s->source_sequences[0] = 2;
+    s->source_sequences[1] = 3;
     snprintf(s->model_fingerprint, sizeof(s->model_fingerprint), "0123456789abcdef");
     snprintf(s->corpus_fingerprint, sizeof(s->corpus_fingerprint), "fedcba9876543210");
     snprintf(s->settings, sizeof(s->settings), "winnow test; sequences of 512");
     wn_saliency_add_up(s);
+    wn_saliency_add_halves(s);
+    assert_int_equal(s->half_tokens[0], 9);
+    assert_int_equal(s->half_tokens[1], 13);
 }
 
 static void what_is_written_comes_back_the_same(void **state)
@@ -112,18 +120,20 @@ static void what_is_written_comes_back_the_same(void **state)
     assert_memory_equal(t.source_tokens, s.source_tokens, 2 * sizeof(uint64_t));
     assert_memory_equal(t.saliency, s.saliency, 15 * sizeof(double));
     assert_memory_equal(t.counts, s.counts, 15 * sizeof(uint64_t));
-    assert_memory_equal(t.source_saliency, s.source_saliency, 30 * sizeof(double));
+    for (unsigned k = 0; k < WN_SUMS; k++) {
+        size_t n = elements_of(&s, k) * sizeof(double);
+
+        assert_memory_equal(*wn_sum_at(&t, k), *wn_sum_at(&s, k), n);
+        assert_memory_equal(t.low[k], s.low[k], n);
+    }
     assert_memory_equal(t.source_counts, s.source_counts, 30 * sizeof(uint64_t));
-    assert_memory_equal(t.sum_gate, s.sum_gate, 30 * sizeof(double));
-    assert_memory_equal(t.sum_norm, s.sum_norm, 30 * sizeof(double));
-    assert_memory_equal(t.sum_sq, s.sum_sq, 30 * sizeof(double));
     assert_memory_equal(t.max_norm, s.max_norm, 30 * sizeof(double));
-    assert_memory_equal(t.sum_top2, s.sum_top2, 30 * sizeof(double));
-    assert_memory_equal(t.sum_share, s.sum_share, 30 * sizeof(double));
     assert_memory_equal(t.half_saliency, s.half_saliency, 30 * sizeof(double));
     assert_memory_equal(t.half_tokens, s.half_tokens, sizeof(s.half_tokens));
-    assert_memory_equal(t.act_mag, s.act_mag, 18 * sizeof(double));
+    assert_memory_equal(t.source_half_tokens, s.source_half_tokens, 4 * sizeof(uint64_t));
+    assert_memory_equal(t.source_sequences, s.source_sequences, 2 * sizeof(uint64_t));
     assert_memory_equal(t.act_n, s.act_n, 3 * sizeof(uint64_t));
+    assert_int_equal(t.corpus_count, 0);
     assert_string_equal(t.model_fingerprint, s.model_fingerprint);
     assert_string_equal(t.corpus_fingerprint, s.corpus_fingerprint);
     assert_string_equal(t.settings, s.settings);
@@ -279,6 +289,10 @@ static void archives_that_contradict_themselves_are_refused(void **state)
     foreign_start(&f);
     foreign_add(&f, "top_k", 0, 0, 0, 0)[0] = 5;
     refused(&f, "'top_k' is 5, but there are 4 experts");
+    foreign_start(&f);
+    foreign_add(&f, "per_source", 3, 1, 2, 4)[4] = 1;
+    foreign_add(&f, "per_source_low", 3, 1, 2, 4)[4] = 1e-15;
+    refused(&f, "'per_source_low': entry 4 is more than 'per_source' leaves out");
     memset(&f.z, 0, sizeof(f.z));
     foreign_add(&f, "counts", 2, 2, 4, 0);
     refused(&f, "no array 'saliency'");
