@@ -1,10 +1,12 @@
 # Two commands do everything on a fresh Debian 12: `make demo` and `make test`. Each installs what it needs (as root, or with
 # sudo), builds, and runs. The build itself is CMake's; see docs/hacking.md for the presets.
 
-PACKAGES = gcc cmake ninja-build pkg-config libc6-dev libjansson-dev libpcre2-dev libzip-dev libssl-dev libpopt-dev libcmocka-dev
+# libbz2-dev: libzip's static form wants it and does not bring it
+PACKAGES = gcc cmake ninja-build pkg-config libc6-dev libjansson-dev libpcre2-dev libzip-dev libbz2-dev libssl-dev libpopt-dev \
+    libcmocka-dev
 BUILD = build/release
 
-.PHONY: all build test demo deps install check-all asan tsan clang-test aarch64 old-cpu macos fuzz lint sparse report-browser clean
+.PHONY: all configure build command test demo deps install check-all asan tsan clang-test aarch64 old-cpu macos fuzz lint sparse report-browser clean
 
 all: build
 
@@ -13,17 +15,22 @@ all: build
 deps:
 	@tools/install-packages.sh $(PACKAGES)
 
-build: deps
+configure: deps | $(BUILD)
 	@cmake --preset release > $(BUILD)-configure.log 2>&1 || { cat $(BUILD)-configure.log; exit 1; }
+
+build: configure
 	@cmake --build --preset release
 
+# the command alone: who wants to see it need not wait for the tests
+command: configure
+	@cmake --build --preset release --target winnow
+
 $(BUILD): ; @mkdir -p $@
-build: | $(BUILD)
 
 test: build
 	ctest --preset release
 
-demo: build
+demo: command
 	@WINNOW=$(BUILD)/cli/winnow WINNOW_DATA=data tools/demo.sh
 
 install: build
