@@ -26,11 +26,12 @@ static const struct poptOption table[] = {
 
 static json_t *json_need(const struct wn_calibrate_need *n)
 {
-    return json_pack("{sI sI sI sI sI sI sI sI sI sI}", "sequences", (json_int_t)n->sequences, "tokens",
+    return json_pack("{sI sI sI sI sI sI sI sI sI sI sI sI}", "sequences", (json_int_t)n->sequences, "tokens",
                      (json_int_t)n->tokens, "sources", (json_int_t)n->sources, "activation_bytes",
-                     (json_int_t)n->activations, "layer_bytes", (json_int_t)n->layer, "scratch_bytes",
-                     (json_int_t)n->scratch, "record_bytes", (json_int_t)n->records, "base_bytes", (json_int_t)n->base,
-                     "peak_bytes", (json_int_t)n->peak, "chunk_tokens", (json_int_t)n->chunk);
+                     (json_int_t)n->activations, "model_read_bytes", (json_int_t)n->model_read,
+                     "activation_moved_bytes", (json_int_t)n->moved, "layer_bytes", (json_int_t)n->layer,
+                     "scratch_bytes", (json_int_t)n->scratch, "record_bytes", (json_int_t)n->records, "base_bytes",
+                     (json_int_t)n->base, "peak_bytes", (json_int_t)n->peak, "chunk_tokens", (json_int_t)n->chunk);
 }
 
 /* wn_calibrate_need_fn */
@@ -46,12 +47,41 @@ static bool tell_need(void *arg, const struct wn_calibrate_need *n)
     return !interrupted();
 }
 
+/* "2.1 h", "35 min", "4 s" */
+static const char *text_time(double seconds, char *buf, size_t size)
+{
+    if (seconds >= 2 * 3600)
+        snprintf(buf, size, "%.1f h", seconds / 3600);
+    else if (seconds >= 2 * 60)
+        snprintf(buf, size, "%.0f min", seconds / 60);
+    else
+        snprintf(buf, size, "%.0f s", seconds);
+    return buf;
+}
+
+/* Reading alone: what the arithmetic takes is not known before some of it is done. */
+static bool tell_reading(const struct wn_model *m, const struct wn_calibrate_need *n, double *speed, struct wn_err *err)
+{
+    char model[32], moved[32], rate[32], least[32];
+
+    if (!wn_calibrate_read_speed(m, speed, err))
+        return false;
+    if (*speed > 0)
+        talk("reads %s of the model once and moves %s of activations: at %s/s, as measured here, at least %s, and the "
+             "arithmetic",
+             text_size(n->model_read, model, sizeof model), text_size(n->moved, moved, sizeof moved),
+             text_size((uint64_t)*speed, rate, sizeof rate),
+             text_time((double)(n->model_read + n->moved) / *speed, least, sizeof least));
+    return true;
+}
+
 /* What the run itself would refuse. */
 static bool dry_run(const struct wn_model *m, const struct wn_pool *pool, const struct wn_calibrate_options *c,
-                    struct wn_calibrate_need *need, struct wn_err *err)
+                    struct wn_calibrate_need *need, double *speed, struct wn_err *err)
 {
     return wn_output_spares(c->out, &c->corpus, 1, m, err) &&
-           wn_calibrate_plan(m, wn_pool_threads(pool), c, need, err) && (tell_need(NULL, need), true);
+           wn_calibrate_plan(m, wn_pool_threads(pool), c, need, err) && (tell_need(NULL, need), true) &&
+           tell_reading(m, need, speed, err);
 }
 
 static int calibrate(const struct wn_model *m, const struct wn_calibrate_options *c, struct wn_err *err)
@@ -59,11 +89,12 @@ static int calibrate(const struct wn_model *m, const struct wn_calibrate_options
     struct wn_calibrate_result r = {0};
     struct wn_job job = talk_job();
     struct wn_pool *pool = make_pool(err);
+    double speed = 0;
     bool ok;
 
     if (!pool)
         return talk_failed(err);
-    ok = o.dry_run ? dry_run(m, pool, c, &r.need, err) : wn_calibrate(m, pool, c, &job, &r, err);
+    ok = o.dry_run ? dry_run(m, pool, c, &r.need, &speed, err) : wn_calibrate(m, pool, c, &job, &r, err);
     wn_pool_free(pool);
     talk_end_line();
     if (!ok)
@@ -71,6 +102,8 @@ static int calibrate(const struct wn_model *m, const struct wn_calibrate_options
     if (common.json) {
         json_t *j = json_need(&r.need);
 
+        if (o.dry_run)
+            j = json_put(j, "read_bytes_per_second", json_real(speed));
         j = json_put(j, "layers_done", json_integer(r.layers_done));
         j = json_put(j, "layers_resumed", json_integer(r.layers_resumed));
         j = json_put(j, "seconds", json_real(r.seconds));

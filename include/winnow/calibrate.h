@@ -38,6 +38,8 @@ struct wn_calibrate_options {
 struct wn_calibrate_need {
     uint64_t sequences, tokens, sources;
     uint64_t activations; /* bytes on disk: the running stream twice, and the banks, of all tokens */
+    uint64_t model_read;  /* bytes of the model's files that the layers and the embedding have; each is read once */
+    uint64_t moved;       /* bytes of activations read and written in all, mostly within the system's file cache */
     uint64_t layer;       /* largest layer */
     uint64_t scratch, records, base, peak;
     uint32_t chunk; /* tokens at a time */
@@ -53,6 +55,12 @@ struct wn_calibrate_result {
 WN_API WN_CHECKED bool wn_calibrate_plan(const struct wn_model *m, unsigned threads,
                                          const struct wn_calibrate_options *o, struct wn_calibrate_need *need,
                                          struct wn_err *err);
+
+/*
+ * How fast the model's files are read here: up to 64 pieces of 4 MiB from all over them, for half a second at most. What the
+ * system holds in its cache is read from there, as a run would. *bytes_per_second is 0 when there was nothing to read.
+ */
+WN_API WN_CHECKED bool wn_calibrate_read_speed(const struct wn_model *m, double *bytes_per_second, struct wn_err *err);
 
 /*
  * Runs it. Canceled (WN_ERR_CANCELED) or failed, it leaves the work folder, and the same call goes on from there; a

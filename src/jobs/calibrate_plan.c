@@ -3,10 +3,12 @@
  * chunk of tokens chosen that fits the memory allowed.
  */
 #include "jobs/calibrate_parts.h"
+#include "base/alloc.h"
 #include "base/checked.h"
 #include "sys/clock.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
 #define CHUNK_MOST  512 /* more gains nothing: each expert of K3 already sees about nine tokens */
 #define CHUNK_LEAST 16
@@ -18,6 +20,10 @@
  */
 #define NAMED_SLACK ((uint64_t)4 << 20)
 #define NAMED_STEP  ((uint64_t)1 << 20)
+
+#define SPEED_PIECES  64
+#define SPEED_STEP    ((size_t)4 << 20)
+#define SPEED_SECONDS 0.5
 
 static uint64_t most(uint64_t a, uint64_t b)
 {
@@ -49,17 +55,20 @@ bool wn_calibration_buffers_init(struct wn_calibration_buffers *b, const struct 
     return true;
 }
 
-static bool measure_layers(const struct wn_model *m, const struct wn_config *k, uint64_t *largest, struct wn_err *err)
+/* The largest layer, and what all of them have in the files. */
+static bool measure_layers(const struct wn_model *m, const struct wn_config *k, struct wn_calibrate_need *n,
+                           struct wn_err *err)
 {
     bool moe = false;
 
-    *largest = 0;
+    n->layer = n->model_read = 0;
     for (uint32_t i = 0; i < k->layer_count; i++) {
         struct wn_layer layer;
 
         if (!wn_layer_bind(m, i, &layer, err))
             return false;
-        *largest = most(*largest, wn_layer_bytes(m, &layer));
+        n->layer = most(n->layer, wn_layer_bytes(m, &layer));
+        n->model_read += wn_layer_bytes(m, &layer) - wn_owned_bytes(layer.owned);
         moe |= layer.moe;
         wn_layer_release(&layer);
     }
@@ -107,6 +116,21 @@ static bool fit_ram(struct wn_calibration *c, unsigned threads, uint64_t embeddi
     return true;
 }
 
+/*
+ * How often a stream of all tokens is read or written: the embeddings are written; a layer reads the banks of those below
+ * it and the stream that enters it, and writes the one that leaves it, but for the last.
+ */
+static uint64_t moved_streams(const struct wn_config *k)
+{
+    uint64_t streams = 1, banks = 0;
+
+    for (uint32_t i = 0; i < k->layer_count; i++) {
+        streams += banks + 1 + (i + 1 < k->layer_count);
+        banks += wn_layer_banks(k, i);
+    }
+    return streams;
+}
+
 static bool work_out(struct wn_calibration *c, unsigned threads, struct wn_err *err)
 {
     const struct wn_config *k = c->config;
@@ -122,10 +146,12 @@ static bool work_out(struct wn_calibration *c, unsigned threads, struct wn_err *
                        c->corpus.longest, k->context_length);
     if (!wn_mul_u64(streams * k->hidden_size * sizeof(float), n->tokens, &n->activations))
         return wn_fail(err, WN_ERR_ARG, "activations of %" PRIu64 " tokens are too large", n->tokens);
-    if (!measure_layers(c->model, k, &n->layer, err) || !wn_ends_bind(c->model, &ends, err))
+    if (!measure_layers(c->model, k, n, err) || !wn_ends_bind(c->model, &ends, err))
         return false;
     embedding = ends.embedding.rows * ends.embedding.row_bytes;
     wn_ends_release(&ends);
+    n->model_read += embedding;
+    n->moved = moved_streams(k) * k->hidden_size * sizeof(float) * n->tokens;
     n->records = record_bytes(c);
     wn_source_drop_pages(wn_model_source(c->model));
     wn_memory_give_back();
@@ -159,6 +185,28 @@ bool wn_calibration_init(struct wn_calibration *c, const struct wn_model *m, uns
         return true;
     wn_calibration_release(c);
     return false;
+}
+
+bool wn_calibrate_read_speed(const struct wn_model *m, double *bytes_per_second, struct wn_err *err)
+{
+    const struct wn_source *s = wn_model_source(m);
+    size_t n = wn_source_tensor_count(s), step = n / SPEED_PIECES + 1;
+    char *buffer = wn_alloc(SPEED_STEP, 1, err);
+    double start = wn_clock_seconds(), seconds;
+    uint64_t bytes = 0;
+    bool ok = buffer != NULL;
+
+    for (size_t i = step / 2; ok && i < n && wn_clock_seconds() - start < SPEED_SECONDS; i += step) {
+        const struct wn_tensor *t = wn_source_tensor_at(s, i);
+        size_t take = (size_t)wn_min_u64(t->bytes, SPEED_STEP);
+
+        ok = wn_source_read(s, t, (t->bytes - take) / 2, buffer, take, err);
+        bytes += take;
+    }
+    free(buffer);
+    seconds = wn_clock_seconds() - start;
+    *bytes_per_second = ok && seconds > 0 ? (double)bytes / seconds : 0;
+    return ok;
 }
 
 void wn_calibration_release(struct wn_calibration *c)
