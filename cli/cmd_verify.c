@@ -23,11 +23,12 @@ static int report(const char *out, bool ok, const struct wn_verify_result *r, co
 
     talk_end_line();
     if (common.json) {
-        int code = print_json(json_pack("{so sb so sI sI sI sI sb sb}", "out", json_text(out), "ok", ok, "difference",
-                                        json_text(ok ? "" : err->msg), "tensors", (json_int_t)r->tensors, "experts",
-                                        (json_int_t)r->experts, "bytes", (json_int_t)r->bytes, "bad_scales",
+        int code = print_json(json_pack("{so sb so sI sI sI sI sb sb sI sI}", "out", json_text(out), "ok", ok,
+                                        "difference", json_text(ok ? "" : err->msg), "tensors", (json_int_t)r->tensors,
+                                        "experts", (json_int_t)r->experts, "bytes", (json_int_t)r->bytes, "bad_scales",
                                         (json_int_t)r->bad_scales, "identical_files", r->identical_files, "parts_bound",
-                                        r->parts_bound));
+                                        r->parts_bound, "hashed_files", (json_int_t)r->hashed_files, "hashed_bytes",
+                                        (json_int_t)r->hashed_bytes));
 
         return ok ? code : EXIT_FAILED;
     }
@@ -35,6 +36,9 @@ static int report(const char *out, bool ok, const struct wn_verify_result *r, co
         return talk_failed(err);
     if (o.source)
         say("%s: verified: %s tensors, %s experts, %s compared\n", out, t, e, text_size(r->bytes, bytes, sizeof bytes));
+    else if (r->hashed_files)
+        say("%s: sound by itself (%s tensors, %s experts), and as its record says: SHA-256 of %" PRIu64 " files, %s\n",
+            out, t, e, r->hashed_files, text_size(r->hashed_bytes, bytes, sizeof bytes));
     else
         say("%s: sound by itself (%s of %s tensors and %s experts); whether its bytes are the source's takes "
             "--source\n",

@@ -17,6 +17,9 @@ static void print_result(const char *out, const struct wn_prune_result *r, bool 
         text_size(r->out_bytes, size, sizeof size), text_count(r->out_bytes, bytes, sizeof bytes),
         text_count(r->out_tensor_bytes, tensor, sizeof tensor),
         r->source_bytes ? 100.0 * (double)r->out_bytes / (double)r->source_bytes : 0);
+    if (!dry_run && r->files_taken_up)
+        say("taken up           %" PRIu32 " file%s that an earlier run finished\n", r->files_taken_up,
+            r->files_taken_up == 1 ? "" : "s");
     if (!dry_run)
         say("copied             in %.1f s, %s/s\n", r->seconds,
             text_size(r->seconds > 0 ? (uint64_t)((double)r->copied_bytes / r->seconds) : 0, size, sizeof size));
@@ -24,10 +27,11 @@ static void print_result(const char *out, const struct wn_prune_result *r, bool 
 
 static json_t *json_result(const char *out, const struct wn_prune_result *r, bool dry_run)
 {
-    return json_pack("{so sb sI sI sI sI sI sI sf}", "out", json_text(out), "dry_run", dry_run, "source_bytes",
+    return json_pack("{so sb sI sI sI sI sI sI sI sf}", "out", json_text(out), "dry_run", dry_run, "source_bytes",
                      (json_int_t)r->source_bytes, "out_bytes", (json_int_t)r->out_bytes, "out_tensor_bytes",
                      (json_int_t)r->out_tensor_bytes, "files", (json_int_t)r->files, "tensors", (json_int_t)r->tensors,
-                     "copied_bytes", (json_int_t)r->copied_bytes, "seconds", r->seconds);
+                     "files_taken_up", (json_int_t)r->files_taken_up, "copied_bytes", (json_int_t)r->copied_bytes,
+                     "seconds", r->seconds);
 }
 
 /* What stands behind the last slash. */
@@ -78,6 +82,20 @@ static bool take_format(const struct command *self, const struct cut_options *o,
     return true;
 }
 
+/* The one option that destroys something. */
+static bool take_consume(const struct command *self, const struct cut_options *o)
+{
+    if (o->consume && !o->yes && !o->dry_run)
+        (void)opt_wrong(self, "--consume destroys the source's weights on the way; it needs --yes");
+    else if (o->yes && !o->consume)
+        (void)opt_wrong(self, "--yes goes with --consume");
+    else if (o->consume && (o->no_hash || o->force))
+        (void)opt_wrong(self, "--consume and --%s exclude each other", o->no_hash ? "no-hash" : "force");
+    else
+        return true;
+    return false;
+}
+
 int cut(const struct command *self, const char *source, const struct wn_plan *plan, const struct cut_options *o)
 {
     struct wn_prune_options p = {.source = source,
@@ -85,7 +103,11 @@ int cut(const struct command *self, const char *source, const struct wn_plan *pl
                                  .plan = plan,
                                  .overwrite = o->force,
                                  .dry_run = o->dry_run,
-                                 .force_plan = o->force_plan};
+                                 .force_plan = o->force_plan,
+                                 .resume = true,
+                                 .hashes = !o->no_hash,
+                                 .plan_file = o->plan,
+                                 .consume = o->consume};
     const char *inputs[] = {o->plan, source}; /* the source too: it may be one without a model */
     struct wn_job job = talk_job();
     struct wn_prune_result r;
@@ -97,6 +119,8 @@ int cut(const struct command *self, const char *source, const struct wn_plan *pl
         return opt_wrong(self, "--out is missing");
     if (o->joined && o->shard_size)
         return opt_wrong(self, "--joined and --shard-size exclude each other");
+    if (!take_consume(self, o))
+        return EXIT_USAGE;
     if (o->shard_size) {
         if (!opt_bytes(self, "shard-size", o->shard_size, &p.shard_bytes))
             return EXIT_USAGE;

@@ -10,7 +10,7 @@
 struct cut_options {
     char *out, *shard_size, *format, *rest_bits, *encoder;
     const char *plan; /* the plan's file, which the output must spare; NULL: none */
-    int joined, dry_run, force, force_plan;
+    int joined, dry_run, force, force_plan, no_hash, consume, yes;
 };
 
 /* The options both commands have, for their tables. */
@@ -28,6 +28,11 @@ struct cut_options {
         {"encoder",    0, POPT_ARG_STRING,                                                                             \
          &(o).encoder, 0, "mlx: how experts of fewer bits are encoded, fit or minmax (default: fit)",                  \
          "NAME"},                                                                                                      \
+        {"no-hash", 0, POPT_ARG_NONE, &(o).no_hash, 0, "no SHA-256 of files and experts (winnow.json)", NULL},         \
+        {"consume",    0, POPT_ARG_NONE,                                                                               \
+         &(o).consume, 0, "give the source's bytes back to the disk as the output becomes durable; needs --yes",       \
+         NULL},                                                                                                        \
+        {"yes", 0, POPT_ARG_NONE, &(o).yes, 0, "the source may be destroyed (with --consume)", NULL},                  \
         {"joined", 0, POPT_ARG_NONE, &(o).joined, 0, "one file", NULL},                                                \
         {"dry-run", 'n', POPT_ARG_NONE, &(o).dry_run, 0, "say what would be written, and its size, then stop", NULL},  \
     {                                                                                                                  \

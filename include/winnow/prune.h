@@ -42,15 +42,27 @@ struct wn_prune_options {
     unsigned rest_bits;    /* MLX: of matrices that are no experts: 2, 3, 4, 5, 6, 8 affine; 0: 8; 16: as they are */
     enum wn_encoder encoder;
     struct wn_pool *pool; /* for containers that are made, not copied; NULL: one thread */
+    /*
+     * Finished files of the output stay, with a journal, when the run is killed or fails, and the next one with the same options
+     * takes them up.
+     */
+    bool resume;
+    bool hashes;           /* SHA-256 of files and experts goes into the output: docs/formats/provenance.md */
+    const char *plan_file; /* whose SHA-256 is told there; NULL: nothing */
+    /*
+     * The source gives its bytes away: what a file of the output was made of is given back to the file system when that file is on
+     * the disk and hashed. Needs resume and hashes; copies only. What is left of the source opens no more.
+     */
+    bool consume;
 };
 
 struct wn_prune_result {
     /* Files of weights with their headers, and the index of a folder; on both sides without config and tokenizer. */
     uint64_t source_bytes, out_bytes;
     uint64_t out_tensor_bytes;
-    uint32_t files;
+    uint32_t files, files_taken_up; /* of them, finished by an earlier run */
     uint64_t tensors;
-    uint64_t copied_bytes;
+    uint64_t copied_bytes; /* by this run */
     double seconds;
 };
 
@@ -65,6 +77,7 @@ struct wn_verify_result {
      * there are any.
      */
     bool identical_files;
+    uint64_t hashed_files, hashed_bytes; /* without a source: held against the digests that out has; 0: it has none */
     bool parts_bound; /* without a source: every part is there with its shape; false: headers and counts only */
 };
 

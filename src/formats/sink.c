@@ -194,7 +194,30 @@ static bool complete_file(struct wn_sink *s, uint32_t number, struct wn_err *err
     struct wn_outfile *out = &s->files[number].out;
 
     assert(out->at == s->files[number].bytes);
-    return number == 0 ? wn_outfile_sync(out, err) : wn_outfile_finish(out, err);
+    if (!(number == 0 ? wn_outfile_sync(out, err) : wn_outfile_finish(out, err)))
+        return false;
+    if (!s->o.complete)
+        return true;
+    if (!s->o.complete(s->o.arg, number, out->part, err))
+        return false;
+    wn_outfile_keep(out);
+    s->told = number + 1;
+    return true;
+}
+
+/* What an earlier run has left: the first file stays open as ever, for its lock. */
+static bool take_up(struct wn_sink *s, struct wn_err *err)
+{
+    assert(s->o.taken <= s->file_count);
+    for (; s->opened < s->o.taken; s->opened++) {
+        struct wn_sink_file *f = &s->files[s->opened];
+
+        if (!wn_outfile_adopt(&f->out, f->path, s->o.overwrite, f->bytes, s->opened == 0, err))
+            return false;
+        s->told = s->opened + 1;
+        s->current += f->count;
+    }
+    return true;
 }
 
 /* Opens the file of the current tensor; those before it, which may have no tensors, are complete. */
@@ -203,7 +226,7 @@ static bool turn_to_file(struct wn_sink *s, struct wn_err *err)
     uint32_t wanted = s->current < s->tensors.n ? s->tensors.at[s->current].file : s->file_count;
 
     while (s->opened <= wanted) {
-        if (s->opened > 0 && !complete_file(s, s->opened - 1, err))
+        if (s->opened > s->o.taken && !complete_file(s, s->opened - 1, err))
             return false;
         if (s->opened == s->file_count)
             return true;
@@ -245,7 +268,7 @@ static bool begin(struct wn_sink *s, struct wn_err *err)
     ok = ok && (s->journal = s->container == WN_CONTAINER_SAFETENSORS
                                  ? wn_path_join(s->out, JOURNAL, err)
                                  : wn_asprintf(err, "%s." JOURNAL, s->files[0].path)) != NULL;
-    return ok && (s->o.dry_run || go_on(s, err));
+    return ok && (s->o.dry_run || (take_up(s, err) && go_on(s, err)));
 }
 
 bool wn_sink_begin(struct wn_sink *s, struct wn_err *err)
@@ -278,6 +301,43 @@ const char *wn_sink_file_path(const struct wn_sink *s, uint32_t file)
 {
     assert(file < s->file_count);
     return s->files[file].path;
+}
+
+size_t wn_sink_tensor_count(const struct wn_sink *s)
+{
+    return s->tensors.n;
+}
+
+struct wn_tensor wn_sink_tensor(const struct wn_sink *s, size_t i)
+{
+    struct wn_tensor t = s->tensors.at[i];
+
+    t.at += s->files[t.file].header_bytes;
+    return t;
+}
+
+size_t wn_sink_tensors_taken(const struct wn_sink *s)
+{
+    size_t n = 0;
+
+    for (uint32_t f = 0; f < s->o.taken; f++)
+        n += s->files[f].count;
+    return n;
+}
+
+uint32_t wn_sink_current(const struct wn_sink *s, const char **part, uint64_t *bytes)
+{
+    uint32_t file = s->opened - 1;
+
+    assert(s->opened > 0);
+    *part = s->files[file].out.part;
+    *bytes = s->files[file].out.at;
+    return file;
+}
+
+const struct wn_outfile *wn_sink_index(const struct wn_sink *s)
+{
+    return s->index_path && !s->o.dry_run ? &s->index : NULL;
 }
 
 /* The file that takes the next n bytes; NULL when they may not come. */
@@ -337,17 +397,30 @@ bool wn_sink_copy(struct wn_sink *s, const struct wn_source *from, const struct 
     return out && book(s, wn_outfile_copy(out, &wn_source_file_at(from, t->file)->file, t->at + at, n, err), n, err);
 }
 
+/* Of a name in the folder that the weights are in. */
+static char *path_beside(const struct wn_sink *s, const char *name, struct wn_err *err)
+{
+    char *folder, *path;
+
+    if (s->container == WN_CONTAINER_SAFETENSORS)
+        return wn_path_join(s->out, name, err);
+    folder = wn_path_parent(s->files[0].path, err);
+    path = folder ? wn_path_join(folder, name, err) : NULL;
+    free(folder);
+    return path;
+}
+
 struct wn_outfile *wn_sink_beside(struct wn_sink *s, const char *name, struct wn_err *err)
 {
     struct wn_sink_beside *more, *b;
 
-    assert(s->container == WN_CONTAINER_SAFETENSORS && s->state == WN_SINK_WRITING && !s->o.dry_run);
+    assert(s->state == WN_SINK_WRITING && !s->o.dry_run);
     more = wn_grow(s->beside, &s->beside_room, s->beside_count + 1, sizeof *more, err);
     if (!more)
         return NULL;
     s->beside = more;
     b = &more[s->beside_count];
-    *b = (struct wn_sink_beside){.path = wn_path_join(s->out, name, err)};
+    *b = (struct wn_sink_beside){.path = path_beside(s, name, err)};
     if (b->path && wn_outfile_open(&b->out, b->path, s->o.overwrite, err)) {
         s->beside_count++;
         return &b->out;
@@ -381,7 +454,7 @@ static size_t list_placings(struct wn_sink *s, char **stale, size_t stale_count,
 static bool in_folder(const struct wn_sink *s, char **names, size_t n, struct wn_err *err)
 {
     for (size_t i = 0; i < n; i++) {
-        char *path = wn_path_join(s->out, names[i], err);
+        char *path = path_beside(s, names[i], err);
 
         if (!path)
             return false;
@@ -391,6 +464,36 @@ static bool in_folder(const struct wn_sink *s, char **names, size_t n, struct wn
     return true;
 }
 
+/* An old record is not replaced when none is written: it tells of files that are gone then. */
+static bool record_is_stale(const struct wn_sink *s)
+{
+    for (size_t i = 0; s->o.record_name && i < s->beside_count; i++)
+        if (strcmp(wn_path_name(s->beside[i].path), s->o.record_name) == 0)
+            return false;
+    return s->o.record_name != NULL;
+}
+
+/* Paths of what goes when the new files have their names. Free with wn_names_free, also when it fails. */
+static bool list_stale(const struct wn_sink *s, char ***stale, size_t *n, struct wn_err *err)
+{
+    size_t room;
+
+    if (s->container == WN_CONTAINER_SAFETENSORS && !wn_safetensors_stale(s, stale, n, err))
+        return false;
+    room = *n;
+    if (record_is_stale(s)) {
+        char **more = wn_grow(*stale, &room, *n + 1, sizeof *more, err);
+
+        if (!more)
+            return false;
+        *stale = more;
+        if (!(more[*n] = wn_strdup(s->o.record_name, err)))
+            return false;
+        ++*n;
+    }
+    return in_folder(s, *stale, *n, err);
+}
+
 static bool commit_files(struct wn_sink *s, struct wn_err *err)
 {
     struct wn_placing *p = NULL;
@@ -398,8 +501,8 @@ static bool commit_files(struct wn_sink *s, struct wn_err *err)
     size_t n = 0;
     bool ok = true;
 
-    if (s->o.overwrite && s->container == WN_CONTAINER_SAFETENSORS)
-        ok = wn_safetensors_stale(s, &stale, &n, err) && in_folder(s, stale, n, err);
+    if (s->o.overwrite)
+        ok = list_stale(s, &stale, &n, err);
     ok = ok && (p = wn_alloc(n + s->file_count + 1 + s->beside_count, sizeof *p, err)) &&
          wn_place(s->journal, p, list_placings(s, stale, n, p), s->o.overwrite, err);
     free(p);
@@ -437,7 +540,10 @@ void wn_sink_free(struct wn_sink *s)
     if (!s)
         return;
     for (uint32_t f = 0; f < s->file_count; f++) {
-        wn_outfile_abandon(&s->files[f].out);
+        if (f < s->told)
+            wn_outfile_leave(&s->files[f].out);
+        else
+            wn_outfile_abandon(&s->files[f].out);
         free(s->files[f].path);
     }
     wn_outfile_abandon(&s->index);

@@ -41,6 +41,16 @@ struct wn_sink_options {
     /* Safetensors: file_name_count names, which must be one for each file; NULL: the usual ones, see below. */
     const char *const *file_names;
     uint32_t file_name_count;
+    /* Files 0 .. taken - 1 lie there complete, as an earlier run left their .part: data begins with the tensor behind them. */
+    uint32_t taken;
+    /*
+     * Called when a file is complete and on the disk; false fails the sink. Files that were told so, and those taken up, stay as
+     * .part when the sink is freed without a commit. NULL: nothing stays.
+     */
+    bool (*complete)(void *arg, uint32_t file, const char *part, struct wn_err *err);
+    void *arg;
+    /* A name beside the weights (wn_sink_beside) that tells of them: overwriting does away with an old one. May be NULL. */
+    const char *record_name;
 };
 
 struct wn_sink;
@@ -65,13 +75,22 @@ uint64_t wn_sink_total_bytes(const struct wn_sink *s);
 uint32_t wn_sink_file_count(const struct wn_sink *s);
 uint64_t wn_sink_file_bytes(const struct wn_sink *s, uint32_t file);
 const char *wn_sink_file_path(const struct wn_sink *s, uint32_t file);
+/* After begin: the tensors as they were declared; `at` counts from the start of the file. The name is the sink's. */
+size_t wn_sink_tensor_count(const struct wn_sink *s);
+struct wn_tensor wn_sink_tensor(const struct wn_sink *s, size_t i);
+/* Tensors of the files that were taken up: the first ones, whose bytes must not come again. */
+size_t wn_sink_tensors_taken(const struct wn_sink *s);
+/* The file that is being written, and how much of it has been. */
+uint32_t wn_sink_current(const struct wn_sink *s, const char **part, uint64_t *bytes);
+/* The index as it is written, NULL when there is none. */
+const struct wn_outfile *wn_sink_index(const struct wn_sink *s);
 /* The next n bytes of the current tensor; more than it has left is WN_ERR_ARG. Padding is the sink's affair. */
 WN_CHECKED bool wn_sink_write(struct wn_sink *s, const void *bytes, size_t n, struct wn_err *err);
 /* The same from a range of a source's tensor, copied by the system where it can, holes kept. */
 WN_CHECKED bool wn_sink_copy(struct wn_sink *s, const struct wn_source *from, const struct wn_tensor *t, uint64_t at,
                              uint64_t n, struct wn_err *err);
 /*
- * Safetensors, between begin and commit: a file of that name beside the weights, open to be written. It gets its name with
+ * Between begin and commit: a file of that name beside the weights, open to be written. It gets its name with
  * theirs, in the order of these calls, so the last one should be the one without which nothing opens the folder. It is the
  * sink's; good until the next such call.
  */

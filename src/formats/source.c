@@ -114,7 +114,35 @@ static bool open_path(struct wn_source *s, const char *path, struct wn_err *err)
                    path);
 }
 
+char *wn_source_consumed_mark(const struct wn_source *s, struct wn_err *err)
+{
+    return wn_asprintf(err, "%s.consumed.part", s->files[0].file.path);
+}
+
+static bool is_unconsumed(const struct wn_source *s, struct wn_err *err)
+{
+    char *mark = s->file_count ? wn_source_consumed_mark(s, err) : NULL;
+    bool ok = s->file_count == 0 ||
+              (mark && (!wn_path_exists(mark) || wn_fail(err, WN_ERR_FORMAT,
+                                                         "'%s': bytes of it were given away by a prune with --consume, "
+                                                         "as '%s' tells",
+                                                         s->path, mark)));
+
+    free(mark);
+    return ok;
+}
+
 struct wn_source *wn_source_open(const char *path, struct wn_err *err)
+{
+    struct wn_source *s = wn_source_open_consumed(path, err);
+
+    if (!s || is_unconsumed(s, err))
+        return s;
+    wn_source_close(s);
+    return NULL;
+}
+
+struct wn_source *wn_source_open_consumed(const char *path, struct wn_err *err)
 {
     struct wn_source *s = wn_alloc(1, sizeof *s, err);
 

@@ -25,6 +25,13 @@ struct wn_source;
 
 /* Opens and checks everything that is not tensor data. NULL on failure. */
 WN_CHECKED struct wn_source *wn_source_open(const char *path, struct wn_err *err);
+/*
+ * Also a source of which a prune that consumes it has given bytes away (the mark lies beside its first file): such bytes read as
+ * zeros, so open refuses it. Only for that prune to go on.
+ */
+WN_CHECKED struct wn_source *wn_source_open_consumed(const char *path, struct wn_err *err);
+/* Path of that mark, whether it is there or not; free it. */
+WN_CHECKED char *wn_source_consumed_mark(const struct wn_source *s, struct wn_err *err);
 void wn_source_close(struct wn_source *s);
 
 const char *wn_source_path(const struct wn_source *s); /* as given to open */

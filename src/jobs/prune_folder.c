@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "jobs/folder_known.h"
 #include "jobs/prune_meta.h"
+#include "jobs/seal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,6 +55,10 @@ static bool take_name(struct wn_folder *f, const struct wn_keep *k, char *name, 
         return true;
     if (name[0] == '.' || wn_ends_with(name, ".part")) {
         say_left_behind(job, name, name[0] == '.' ? "it is hidden" : "it is an unfinished file");
+        return true;
+    }
+    if (strcmp(name, WN_SEAL_NAME) == 0) {
+        say_left_behind(job, name, "it tells of the source's own files");
         return true;
     }
     if (!wn_path_is_file(path)) {
@@ -197,11 +202,16 @@ static bool copy_one(const char *folder, const char *name, struct wn_sink *sink,
 
 bool wn_folder_write(const struct wn_folder *f, const struct wn_keep *k, struct wn_sink *sink, struct wn_err *err)
 {
-    struct wn_outfile *config;
-
     for (size_t i = 0; i < f->n; i++)
         if (!copy_one(wn_source_folder(k->source), f->copied[i], sink, err))
             return false;
+    return true;
+}
+
+bool wn_folder_write_config(const struct wn_folder *f, struct wn_sink *sink, struct wn_err *err)
+{
+    struct wn_outfile *config;
+
     if (!f->has_config)
         return true;
     config = wn_sink_beside(sink, CONFIG_NAME, err);

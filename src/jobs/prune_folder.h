@@ -37,8 +37,9 @@ WN_CHECKED bool wn_folder_recast(struct wn_folder *f, const struct wn_keep *k, c
                                  const char *plan_name, struct wn_err *err);
 void wn_folder_release(struct wn_folder *f);
 
-/* Writes all of it beside the sink's weights, config.json last. */
+/* Writes what is copied beside the sink's weights; and config.json, which comes last. */
 WN_CHECKED bool wn_folder_write(const struct wn_folder *f, const struct wn_keep *k, struct wn_sink *sink,
                                 struct wn_err *err);
+WN_CHECKED bool wn_folder_write_config(const struct wn_folder *f, struct wn_sink *sink, struct wn_err *err);
 
 #endif

@@ -1,8 +1,9 @@
 /*
- * What can be said of an output without its source: that it is a sound model. Whether its bytes are the source's cannot
- * be, since no hashes are stored in it, and the result says so: no bytes were compared.
+ * What can be said of an output without its source: that it is a sound model, and that its bytes are those that winnow wrote, by the
+ * digests in its record. Without a record nothing is said of bytes.
  */
 #include "jobs/prune_meta.h"
+#include "jobs/seal.h"
 #include "jobs/talk.h"
 #include "jobs/verify_parts.h"
 #include "model/weights.h"
@@ -89,7 +90,7 @@ static bool check(const struct wn_source *s, const struct wn_model *m, const str
                   const struct wn_job *job, struct wn_verify_result *r, struct wn_err *err)
 {
     struct wn_keep keep;
-    bool ok;
+    bool ok, has_record;
 
     if (!wn_keep_init(&keep, s, NULL, err))
         return false;
@@ -107,7 +108,7 @@ static bool check(const struct wn_source *s, const struct wn_model *m, const str
     for (uint32_t i = 0; i < keep.layer_count; i++)
         r->experts += keep.layers[i].experts;
     wn_keep_release(&keep);
-    return ok;
+    return ok && wn_seal_check(s, job, &has_record, r, err);
 }
 
 /* Opened as a model, whose source is then at hand; only what is none is opened a second time, to see what it is. */

@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "jobs/prune_folder.h"
 #include "jobs/prune_meta.h"
+#include "jobs/seal.h"
 #include "jobs/verify_parts.h"
 
 #include <inttypes.h>
@@ -182,7 +183,7 @@ static bool look_for_more(const struct wn_folder *f, const struct wn_source *out
         return false;
     for (size_t i = 0; ok && i < n; i++)
         if (!is_shard(out, names[i]) && !is_copied(f, names[i]) && strcmp(names[i], "config.json") != 0 &&
-            strcmp(names[i], WN_SAFETENSORS_INDEX) != 0)
+            strcmp(names[i], WN_SAFETENSORS_INDEX) != 0 && strcmp(names[i], WN_SEAL_NAME) != 0)
             ok = look_at_extra(out, names[i], same, err);
     wn_names_free(names, n);
     return ok;

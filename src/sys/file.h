@@ -45,7 +45,7 @@ WN_CHECKED char *wn_file_slurp(const char *path, uint64_t limit, size_t *n, stru
  * fsync. Until then nothing stands under PATH (or what stood there stays). The struct is the caller's.
  */
 struct wn_outfile {
-    char *path, *part; /* owned */
+    char *path, *part;           /* owned */
     struct wn_unfinished *noted; /* the .part, for a sudden end */
     int fd;
     uint64_t at; /* next byte of wn_outfile_write */
@@ -63,6 +63,12 @@ WN_CHECKED bool wn_outfile_may_open(const char *path, bool overwrite, struct wn_
  * PATH.part is replaced when it is a regular file.
  */
 WN_CHECKED bool wn_outfile_open(struct wn_outfile *o, const char *path, bool overwrite, struct wn_err *err);
+/*
+ * Takes up PATH.part, which an earlier run left complete with that many bytes: nothing of it is written again. finish or
+ * commit follow as after the last write. keep_open: for its lock; otherwise it is as after finish.
+ */
+WN_CHECKED bool wn_outfile_adopt(struct wn_outfile *o, const char *path, bool overwrite, uint64_t bytes, bool keep_open,
+                                 struct wn_err *err);
 WN_CHECKED bool wn_outfile_write(struct wn_outfile *o, const void *bytes, size_t n, struct wn_err *err);
 /* Overwrites bytes at an offset before o->at, which stays. */
 WN_CHECKED bool wn_outfile_write_at(struct wn_outfile *o, uint64_t at, const void *bytes, size_t n, struct wn_err *err);
@@ -85,6 +91,36 @@ WN_CHECKED bool wn_outfile_finish(struct wn_outfile *o, struct wn_err *err);
 WN_CHECKED bool wn_outfile_commit(struct wn_outfile *o, struct wn_err *err);
 /* Removes the .part and releases; does nothing to a struct that is committed or all zero. */
 void wn_outfile_abandon(struct wn_outfile *o);
+
+/* A sudden end (wn_remove_unfinished) leaves the .part from now on. */
+void wn_outfile_keep(struct wn_outfile *o);
+/* Releases and leaves the .part, for a later run to adopt. */
+void wn_outfile_leave(struct wn_outfile *o);
+
+/*
+ * Lines that are added to a file and are on the disk when add returns; the first make it. Released ones and all zero ones are
+ * the same.
+ */
+struct wn_appended {
+    char *path; /* owned; NULL: closed */
+    int fd;
+};
+/* Goes on behind the first `bytes` of what is there; what follows them is cut off. */
+WN_CHECKED bool wn_appended_open(struct wn_appended *a, const char *path, uint64_t bytes, struct wn_err *err);
+WN_CHECKED bool wn_appended_add(struct wn_appended *a, const void *bytes, size_t n, struct wn_err *err);
+void wn_appended_close(struct wn_appended *a);
+
+/*
+ * Gives the space of bytes at .. at + n - 1 of a file back to the file system; they read as zeros afterwards, and the file's
+ * length stays. WN_ERR_IO where the system or the file system cannot.
+ */
+WN_CHECKED bool wn_file_punch(const char *path, uint64_t at, uint64_t n, struct wn_err *err);
+/* A file with a single name, which is no link; otherwise somebody else reads the same bytes. */
+bool wn_path_is_sole(const char *path);
+/* Both exist, on one file system. */
+bool wn_path_same_disk(const char *a, const char *b);
+/* Length and time of last change (nanoseconds) of a regular file; false when it is none. */
+bool wn_path_stamp(const char *path, uint64_t *bytes, int64_t *changed);
 
 /* Whole small output in one call. */
 WN_CHECKED bool wn_file_put(const char *path, const void *bytes, size_t n, bool overwrite, struct wn_err *err);
@@ -143,6 +179,8 @@ void wn_file_fail_writes_after(long n);
 void wn_file_die_of_writes(bool die);
 /* For tests that write hundreds of times: nothing waits for the disk. */
 void wn_file_pretend_sync(bool pretend);
+/* fsync, unless a test pretends; false: errno is set. */
+bool wn_file_sync(int fd);
 /* What sys asks before each write-like call; true: it is to fail, errno is set. */
 bool wn_file_refuses(void);
 

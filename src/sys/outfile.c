@@ -39,9 +39,9 @@ void wn_file_pretend_sync(bool pretend)
     atomic_store(&unsynced, pretend);
 }
 
-static int sync_to_disk(int fd)
+bool wn_file_sync(int fd)
 {
-    return atomic_load_explicit(&unsynced, memory_order_relaxed) ? 0 : fsync(fd);
+    return !wn_file_refuses() && (atomic_load_explicit(&unsynced, memory_order_relaxed) || fsync(fd) == 0);
 }
 
 void wn_file_die_of_writes(bool die)
@@ -108,12 +108,29 @@ static bool may_replace(const char *path, struct wn_err *err)
     return wn_fail(err, WN_ERR_ARG, "'%s' is not a regular file", path);
 }
 
-static bool open_part(struct wn_outfile *o, struct wn_err *err)
+/* The .part is ours. Empties it, unless it is adopted with so many bytes. */
+static bool start_part(struct wn_outfile *o, const uint64_t *adopted, struct wn_err *err)
+{
+    struct stat st;
+
+    if (adopted)
+        return (fstat(o->fd, &st) == 0 && (uint64_t)st.st_size == *adopted) ||
+               wn_fail(err, WN_ERR_IO, "'%s' is not as the earlier run left it", o->part);
+    o->noted = wn_unfinished_note(o->part, err);
+    if (o->noted && (wn_file_refuses() || ftruncate(o->fd, 0) != 0))
+        (void)fail_write(o, 0, err);
+    else if (o->noted)
+        return true;
+    (void)unlink(o->part); /* it is good for nothing */
+    return false;
+}
+
+static bool open_part(struct wn_outfile *o, const uint64_t *adopted, struct wn_err *err)
 {
     for (int tries = 0; tries < 100; tries++) {
         if (!may_replace(o->part, err))
             return false;
-        o->fd = open(o->part, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+        o->fd = open(o->part, O_RDWR | (adopted ? 0 : O_CREAT) | O_CLOEXEC | O_NOFOLLOW, 0666);
         if (o->fd < 0)
             return wn_fail(err, WN_ERR_IO, "'%s': %s", o->part, strerror(errno));
         if (flock(o->fd, LOCK_EX | LOCK_NB) != 0) {
@@ -122,15 +139,8 @@ static bool open_part(struct wn_outfile *o, struct wn_err *err)
             if (errno != ENOTSUP && errno != ENOLCK && errno != ENOSYS)
                 return wn_fail(err, WN_ERR_IO, "'%s': %s", o->part, strerror(errno));
         }
-        if (still_there(o->fd, o->part)) {
-            o->noted = wn_unfinished_note(o->part, err);
-            if (o->noted && (wn_file_refuses() || ftruncate(o->fd, 0) != 0))
-                (void)fail_write(o, 0, err);
-            else if (o->noted)
-                return true;
-            (void)unlink(o->part); /* it is ours, and good for nothing */
-            return false;
-        }
+        if (still_there(o->fd, o->part))
+            return start_part(o, adopted, err);
         (void)close(o->fd);
         o->fd = -1;
     }
@@ -159,17 +169,49 @@ bool wn_outfile_may_open(const char *path, bool overwrite, struct wn_err *err)
     return may_replace(path, err);
 }
 
-bool wn_outfile_open(struct wn_outfile *o, const char *path, bool overwrite, struct wn_err *err)
+static bool open_outfile(struct wn_outfile *o, const char *path, bool overwrite, const uint64_t *adopted,
+                         struct wn_err *err)
 {
     *o = (struct wn_outfile){.fd = -1, .overwrite = overwrite};
     if (!wn_outfile_may_open(path, overwrite, err))
         return false;
     o->path = wn_strdup(path, err);
     o->part = wn_asprintf(err, "%s.part", path);
-    if (o->path && o->part && open_part(o, err))
+    if (o->path && o->part && open_part(o, adopted, err))
         return true;
     drop(o, false);
     return false;
+}
+
+bool wn_outfile_open(struct wn_outfile *o, const char *path, bool overwrite, struct wn_err *err)
+{
+    return open_outfile(o, path, overwrite, NULL, err);
+}
+
+bool wn_outfile_adopt(struct wn_outfile *o, const char *path, bool overwrite, uint64_t bytes, bool keep_open,
+                      struct wn_err *err)
+{
+    if (!open_outfile(o, path, overwrite, &bytes, err))
+        return false;
+    o->at = bytes;
+    if (keep_open)
+        return true;
+    (void)close(o->fd);
+    o->fd = -1;
+    o->finished = true;
+    return true;
+}
+
+void wn_outfile_keep(struct wn_outfile *o)
+{
+    wn_unfinished_forget(o->noted);
+    o->noted = NULL;
+}
+
+void wn_outfile_leave(struct wn_outfile *o)
+{
+    if (o->path)
+        drop(o, false);
 }
 
 bool wn_outfile_write(struct wn_outfile *o, const void *bytes, size_t n, struct wn_err *err)
@@ -287,7 +329,7 @@ bool wn_path_sync(const char *folder, struct wn_err *err)
     bool ok = true;
 
     /* some file systems cannot sync a folder (EINVAL); the rename itself has worked then */
-    if (fd < 0 || wn_file_refuses() || (sync_to_disk(fd) != 0 && errno != EINVAL && errno != ENOTSUP))
+    if (fd < 0 || (!wn_file_sync(fd) && errno != EINVAL && errno != ENOTSUP))
         ok = wn_fail(err, WN_ERR_IO, "'%s': %s", folder, strerror(errno));
     if (fd >= 0)
         (void)close(fd);
@@ -297,9 +339,13 @@ bool wn_path_sync(const char *folder, struct wn_err *err)
 /* Everything up to the rename: the length (a hole at the end is only made by this) and the bytes. */
 static bool make_durable(const struct wn_outfile *o, struct wn_err *err)
 {
-    if (wn_file_refuses() || ftruncate(o->fd, (off_t)o->at) != 0)
+    struct stat st;
+
+    /* not when it has that length: the time of its last change is how a journal knows it */
+    if (wn_file_refuses() || fstat(o->fd, &st) != 0 ||
+        ((uint64_t)st.st_size != o->at && ftruncate(o->fd, (off_t)o->at) != 0))
         return fail_write(o, o->at, err);
-    if (wn_file_refuses() || sync_to_disk(o->fd) != 0)
+    if (!wn_file_sync(o->fd))
         return fail_write(o, o->at, err);
     return true;
 }
