@@ -6,7 +6,7 @@ PACKAGES = gcc cmake ninja-build pkg-config libc6-dev libjansson-dev libpcre2-de
     libcmocka-dev
 BUILD = build/release
 
-.PHONY: all configure build command test demo deps install check-all asan tsan clang-test aarch64 old-cpu macos fuzz lint sparse report-browser clean
+.PHONY: all configure build command test demo deps install check-all asan tsan clang-test aarch64 old-cpu macos fuzz lint sparse kills report-browser clean
 
 all: build
 
@@ -64,6 +64,10 @@ sparse: build
 	tools/make-sparse.sh build/sparse
 	WINNOW_SPARSE=$(CURDIR)/build/sparse ctest --preset release \
 	    -R 'formats/test_source|model/test_bind$$|model/test_inspect|jobs/test_prune_sparse|jobs/test_calibrate_need|cli/full-size'
+
+# a calibration killed at 200 random moments, and taken up
+kills: build
+	WINNOW_KILLS=200 ctest --preset release -R 'jobs/test_calibrate_resume'
 
 # the library's sources for Apple silicon; compiled, not run
 macos:
