@@ -86,22 +86,6 @@ static void add_files(const struct wn_source *s, struct wn_inspection *in)
     }
 }
 
-/* The table that a token reads one row of, in parts where MLX quantises it. */
-static bool is_embedding(const char *name)
-{
-    const struct wn_role_names *row = wn_role_names(WN_ROLE_EMBEDDING);
-    char weight[WN_NAME_BYTES], beside[WN_NAME_BYTES];
-
-    if (strncmp(name, "language_model.", 15) == 0)
-        name += 15;
-    for (int naming = 0; naming < WN_NAMING_COUNT; naming++)
-        if (strcmp(name, row->name[naming][0]) == 0)
-            return true;
-    return wn_name_write(WN_NAMING_MLX, "", WN_ROLE_EMBEDDING, 0, 0, 0, weight) &&
-           ((wn_name_beside(weight, "scales", beside) && strcmp(name, beside) == 0) ||
-            (wn_name_beside(weight, "biases", beside) && strcmp(name, beside) == 0));
-}
-
 /* MLX: codes, scales and biases of a matrix together are of its type, whose MXFP4 is called by its usual name. */
 static enum wn_type type_of(const struct wn_source *s, const struct wn_mlx *mlx, const struct wn_tensor *t)
 {
@@ -144,7 +128,7 @@ static void add_tensors(const struct wn_source *s, const struct wn_mlx *mlx, str
         if (part.class == WN_CLASS_ROUTED && tally->routed && part.layer >= 0 &&
             (uint32_t)part.layer < in->config->layer_count)
             tally->routed[part.layer] += t->bytes;
-        if (part.class == WN_CLASS_EMBEDDING && is_embedding(t->name))
+        if (part.class == WN_CLASS_EMBEDDING && wn_name_is_embedding(t->name))
             tally->embedding_table += t->bytes;
     }
 }

@@ -198,6 +198,21 @@ bool wn_name_beside(const char *weight, const char *what, char out[WN_NAME_BYTES
     return written >= 0 && written < WN_NAME_BYTES;
 }
 
+bool wn_name_is_embedding(const char *name)
+{
+    const struct wn_role_names *row = wn_role_names(WN_ROLE_EMBEDDING);
+    char weight[WN_NAME_BYTES], beside[WN_NAME_BYTES];
+
+    if (strncmp(name, "language_model.", 15) == 0)
+        name += 15;
+    for (int naming = 0; naming < WN_NAMING_COUNT; naming++)
+        if (strcmp(name, row->name[naming][0]) == 0)
+            return true;
+    return wn_name_write(WN_NAMING_MLX, "", WN_ROLE_EMBEDDING, 0, 0, 0, weight) &&
+           ((wn_name_beside(weight, "scales", beside) && strcmp(name, beside) == 0) ||
+            (wn_name_beside(weight, "biases", beside) && strcmp(name, beside) == 0));
+}
+
 void wn_name_unpacked(char name[WN_NAME_BYTES])
 {
     char *tail = strstr(name, "_packed");

@@ -100,6 +100,9 @@ WN_CHECKED bool wn_name_write(enum wn_naming naming, const char *prefix, enum wn
  */
 WN_CHECKED bool wn_name_beside(const char *weight, const char *what, char out[WN_NAME_BYTES]);
 
+/* True for the table that a token reads one row of, in whichever naming; in parts where MLX quantises it. */
+bool wn_name_is_embedding(const char *name);
+
 /* HF's name of an expert matrix that is not quantised: the codes' name without "_packed", in place. */
 void wn_name_unpacked(char name[WN_NAME_BYTES]);
 
