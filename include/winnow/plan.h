@@ -23,6 +23,7 @@ struct wn_plan {
     char criterion[16];
     char weights[256]; /* "code=2,en=1"; empty: all sources as they were counted */
     double kept;       /* share of the criterion that stays, 0..1 */
+    uint64_t bytes;    /* of the build's files as they were predicted (wn_fit_predict); 0: not told */
     char saliency_fingerprint[17], model_fingerprint[17];
 };
 
@@ -51,10 +52,28 @@ struct wn_source_weight {
 /* False (WN_ERR_ARG, naming those that there are) when it is none. */
 WN_API WN_CHECKED bool wn_plan_criterion_known(const char *name, struct wn_err *err);
 
+enum wn_plan_mode {
+    WN_PLAN_UNIFORM, /* the same number in each layer */
+    WN_PLAN_GLOBAL,  /* the best of all layers together: layers keep different numbers */
+    WN_PLAN_GRADED   /* in each layer the first `hi` keep their bytes, the next `lo` become lo_bits */
+};
+
+struct wn_fit; /* fit.h: the sizes of a model, and what it must fit into */
+
 struct wn_plan_options {
-    uint32_t keep;         /* experts per layer; 0: from keep_share */
-    double keep_share;     /* 0..1 of num_experts, rounded to nearest; used when keep is 0 */
-    const char *criterion; /* "reap" (default) or "count" */
+    enum wn_plan_mode mode;
+    /* Uniform and global: experts per layer (global: in the mean); 0: from keep_share, or from the budget of `fit`. */
+    uint32_t keep;
+    double keep_share; /* 0..1 of num_experts, rounded to nearest; used when keep is 0 */
+    uint32_t hi, lo;   /* graded; a 0 is solved from the budget of `fit` */
+    uint32_t lo_bits;  /* of experts of fewer bits; graded: 0 is 2; global: 0 is none */
+    /*
+     * The largest norms of each layer stay with their bytes, so many experts, wherever the criterion ranks them: they are
+     * rare and loud, and a mean does not see them.
+     */
+    uint32_t protect;
+    bool raw;              /* global: sums as they are, not as shares of their layer's sum */
+    const char *criterion; /* NULL: "reap" */
     /*
      * NULL: all sources as they were counted. Otherwise each source's mean per token of its own, times its weight; a
      * source that is not named weighs nothing.
@@ -62,12 +81,15 @@ struct wn_plan_options {
     const struct wn_source_weight *weights;
     size_t weight_count;
     uint32_t min_experts; /* 0: 4 x top-k, or top-k where the model has no more experts than that */
+    uint32_t top_k;       /* of archives that do not tell it; 0: they must */
+    /* Borrowed; NULL: no sizes are known. With a budget it says how many stay. Its lo_bits must be those of the plan. */
+    const struct wn_fit *fit;
 };
 
 /*
- * Shares of saliency (criterion "count": of counts) that stay, 0..1. Where there was nothing to lose the share is 1.
- * Layers are those of the plan, in its order; source_count is 0 for archives that have no sums per source. Arrays are
- * owned.
+ * Shares of the criterion that stay, 0..1; of gate x norm where it is a mean over routed tokens, which does not add up. Where
+ * there was nothing to lose the share is 1. Layers are those of the plan, in its order; source_count is 0 for archives that
+ * have no sums per source. Arrays are owned.
  */
 struct wn_plan_kept {
     size_t source_count, layer_count;
@@ -78,6 +100,13 @@ struct wn_plan_kept {
     double kept;               /* overall */
     double *overlap;           /* [source][source]: share of the best (as many as kept) in common, mean over layers */
     double chance;             /* the overlap that chance would give: kept / experts, mean over layers */
+    double kept_low;           /* what of `kept` lies in experts of fewer bits */
+    double low_routed;         /* share of the choices of experts that stay which fall on those */
+    /*
+     * Of a plan that was solved from a budget: kept saliency times fidelity that was reached, the mean of the layers' shares,
+     * and what no choice of experts can exceed in the same bytes. 0: it was not.
+     */
+    double reached, bound;
 };
 WN_API void wn_plan_kept_release(struct wn_plan_kept *k);
 

@@ -118,6 +118,8 @@ static bool add_own(struct wn_buf *b, const struct wn_plan *p, struct wn_err *er
         return true;
     if (p->kept > 0 && !wn_buf_printf(b, err, ", \"kept\": %s", wn_number_text(p->kept, kept)))
         return false;
+    if (p->bytes && !wn_buf_printf(b, err, ", \"bytes\": %" PRIu64, p->bytes))
+        return false;
     return wn_buf_add(b, "}", 1, err);
 }
 

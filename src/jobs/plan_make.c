@@ -1,16 +1,15 @@
 /*
- * Choosing the experts that stay: layer by layer, the best by the criterion.
+ * Making a plan: each layer's experts are ranked by the criterion (plan_score.c), the mode says how many of each ranking stay
+ * (plan_budget.c), and with how many bits.
  *
- *   reap    gate * norm summed over tokens, divided by all tokens of the archive
- *   count   how often an expert was chosen, divided by all tokens
- *
- * With weights, each source's sum is divided by that source's own tokens, so that a large source does not outvote a
- * small one, and the means are added up with the weights.
+ * Where layers are weighed against each other, by a global plan or a budget, an expert counts with its share of its layer's
+ * sum. Raw sums would starve the early layers: their outputs are small next to those of late ones, and no less needed.
  */
 #include "base/alloc.h"
-#include "base/bytes.h"
 #include "base/number.h"
-#include "jobs/plan_rank.h"
+#include "jobs/fit.h"
+#include "jobs/plan_budget.h"
+#include "quant/affine.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -18,121 +17,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LO_BITS        2
 #define FLOOR_IN_TOP_K 4 /* below 4 x top-k the router has too little to choose from */
 
-static const char *const criterion_names[] = {[WN_CRITERION_REAP] = "reap", [WN_CRITERION_COUNT] = "count"};
-
-bool wn_criterion_find(const char *name, enum wn_criterion *c, struct wn_err *err)
-{
-    *c = WN_CRITERION_REAP;
-    if (!name || strcmp(name, criterion_names[WN_CRITERION_REAP]) == 0)
-        return true;
-    *c = WN_CRITERION_COUNT;
-    if (strcmp(name, criterion_names[WN_CRITERION_COUNT]) == 0)
-        return true;
-    return wn_fail(err, WN_ERR_ARG, "there is no criterion '%s'; there are 'reap' and 'count'", name);
-}
-
-bool wn_plan_criterion_known(const char *name, struct wn_err *err)
-{
-    enum wn_criterion c;
-
-    return wn_criterion_find(name, &c, err);
-}
-
-double wn_criterion_total(const struct wn_saliency *s, enum wn_criterion c, uint32_t layer, uint32_t expert)
-{
-    size_t at = wn_saliency_row(s, layer) + expert;
-
-    return c == WN_CRITERION_COUNT ? (double)s->counts[at] : s->saliency[at];
-}
-
-double wn_criterion_source(const struct wn_saliency *s, enum wn_criterion c, uint32_t source, uint32_t layer,
-                           uint32_t expert)
-{
-    size_t at = wn_saliency_source_row(s, source, layer) + expert;
-
-    return c == WN_CRITERION_COUNT ? (double)s->source_counts[at] : s->source_saliency[at];
-}
-
-static int better_first(const void *a, const void *b)
-{
-    const struct wn_ranked *x = a, *y = b;
-
-    if (x->score != y->score)
-        return x->score > y->score ? -1 : 1;
-    return (x->expert > y->expert) - (x->expert < y->expert);
-}
-
-void wn_rank(struct wn_ranked *r, uint32_t n)
-{
-    qsort(r, n, sizeof(*r), better_first);
-}
-
-static bool fail_source(const struct wn_saliency *s, const char *wanted, struct wn_err *err)
-{
-    struct wn_buf b = {0};
-    bool ok = true;
-
-    for (uint32_t i = 0; ok && i < s->source_count; i++)
-        ok = wn_buf_printf(&b, err, "%s'%s'", i ? ", " : "", s->source[i]);
-    if (ok)
-        wn_fail(err, WN_ERR_ARG, "the archive has no source '%s'; it has %s", wanted, b.n ? b.at : "no sources at all");
-    wn_buf_release(&b);
-    return false;
-}
-
-static bool find_source(const struct wn_saliency *s, const char *label, uint32_t *source, struct wn_err *err)
-{
-    for (*source = 0; *source < s->source_count; (*source)++)
-        if (strcmp(s->source[*source], label) == 0)
-            return true;
-    return fail_source(s, label, err);
-}
-
-/* factor[source]: what one unit of that source's sum counts for. */
-static bool weigh_sources(const struct wn_saliency *s, const struct wn_plan_options *o, double *factor,
-                          struct wn_err *err)
-{
-    double sum = 0;
-
-    for (size_t i = 0; i < o->weight_count; i++) {
-        const struct wn_source_weight *w = &o->weights[i];
-        uint32_t source;
-
-        if (!find_source(s, w->source, &source, err))
-            return false;
-        if (!isfinite(w->weight) || w->weight < 0)
-            return wn_fail(err, WN_ERR_ARG, "the weight of source '%s' is not a finite number >= 0", w->source);
-        if (factor[source] != 0)
-            return wn_fail(err, WN_ERR_ARG, "source '%s' is given a weight twice", w->source);
-        if (w->weight > 0 && s->source_tokens[source] == 0)
-            return wn_fail(err, WN_ERR_FORMAT, "the archive does not tell how many tokens source '%s' has", w->source);
-        if (w->weight > 0)
-            factor[source] = w->weight / (double)s->source_tokens[source];
-        sum += w->weight;
-    }
-    if (!(sum > 0))
-        return wn_fail(err, WN_ERR_ARG, "the weights of all sources are zero");
-    return true;
-}
-
-/* The criterion's figure for one expert; factor is NULL where sources are not weighed. */
-static double score_of(const struct wn_saliency *s, enum wn_criterion c, const double *factor, uint32_t layer,
-                       uint32_t expert)
-{
-    double sum = 0;
-
-    if (!factor) {
-        double total = wn_criterion_total(s, c, layer, expert);
-
-        return s->token_count ? total / (double)s->token_count : total;
-    }
-    for (uint32_t i = 0; i < s->source_count; i++)
-        if (factor[i] > 0)
-            sum += factor[i] * wn_criterion_source(s, c, i, layer, expert);
-    return sum;
-}
+/* What a plan is made from. */
+struct making {
+    const struct wn_saliency *s;
+    const struct wn_plan_options *o;
+    enum wn_criterion criterion;
+    double *factor; /* [source] of weighed sources; NULL: as they were counted. Owned */
+    struct wn_choice choice;
+};
 
 static int rising(const void *a, const void *b)
 {
@@ -141,62 +36,251 @@ static int rising(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static bool choose_layer(const struct wn_saliency *s, enum wn_criterion c, const double *factor, uint32_t keep,
-                         struct wn_ranked *rank, struct wn_plan_layer *l, struct wn_err *err)
-{
-    uint32_t experts = s->layer_experts[l->layer];
-    double sum = 0;
+/* ---- ranking ---- */
 
-    if (keep > experts)
-        return wn_fail(err, WN_ERR_ARG, "layer %" PRIu32 " has %" PRIu32 " experts, fewer than the %" PRIu32 " to keep",
-                       l->layer, experts, keep);
-    l->keep = wn_alloc(keep, sizeof(*l->keep), err);
-    if (!l->keep)
+static double largest_norm(const struct wn_saliency *s, uint32_t layer, uint32_t expert)
+{
+    double most = 0;
+
+    for (uint32_t i = 0; i < s->source_count; i++)
+        most = fmax(most, s->max_norm[wn_saliency_source_row(s, i, layer) + expert]);
+    return most;
+}
+
+/* The loudest come to the front of the ranking, among themselves in its order. */
+static bool protect(const struct making *m, struct wn_choice_layer *l, struct wn_err *err)
+{
+    struct wn_ranked *loud = wn_alloc(2 * (size_t)l->experts, sizeof *loud, err), *sorted = loud + l->experts;
+    uint32_t n = 0, count = m->choice.protect;
+    bool chosen;
+
+    if (!loud)
         return false;
-    l->keep_count = keep;
-    for (uint32_t e = 0; e < experts; e++) {
-        rank[e] = (struct wn_ranked){score_of(s, c, factor, l->layer, e), e};
-        sum += rank[e].score;
-    }
-    if (!(sum > 0))
-        return wn_fail(err, WN_ERR_FORMAT, "layer %" PRIu32 ": the sums of all its experts are zero, so none is better",
-                       l->layer);
-    wn_rank(rank, experts);
-    for (uint32_t i = 0; i < keep; i++)
-        l->keep[i] = rank[i].expert;
-    qsort(l->keep, keep, sizeof(*l->keep), rising);
+    for (uint32_t e = 0; e < l->experts; e++)
+        loud[e] = (struct wn_ranked){largest_norm(m->s, l->layer, e), e};
+    wn_rank(loud, l->experts);
+    for (int wanted = 1; wanted >= 0; wanted--)
+        for (uint32_t i = 0; i < l->experts; i++) {
+            chosen = false;
+            for (uint32_t k = 0; k < count; k++)
+                chosen |= loud[k].expert == l->rank[i].expert;
+            if (chosen == (wanted == 1))
+                sorted[n++] = l->rank[i];
+        }
+    memcpy(l->rank, sorted, l->experts * sizeof *sorted);
+    free(loud);
     return true;
 }
 
-/* How many stay, checked against the floor. */
-static bool decide_count(const struct wn_saliency *s, const struct wn_plan_options *o, uint32_t *keep, uint32_t *least,
-                         struct wn_err *err)
+static bool rank_layer(const struct making *m, struct wn_choice_layer *l, double *sum, struct wn_err *err)
 {
+    l->rank = wn_alloc(l->experts, sizeof *l->rank, err);
+    l->before = l->rank ? wn_alloc((size_t)l->experts + 1, sizeof *l->before, err) : NULL;
+    if (!l->before)
+        return false;
+    *sum = 0;
+    for (uint32_t e = 0; e < l->experts; e++) {
+        l->rank[e] = (struct wn_ranked){wn_score(m->s, m->criterion, m->factor, l->layer, e), e};
+        *sum += l->rank[e].score;
+    }
+    if (!(*sum > 0))
+        return wn_fail(err, WN_ERR_FORMAT, "layer %" PRIu32 ": the sums of all its experts are zero, so none is better",
+                       l->layer);
+    wn_rank(l->rank, l->experts);
+    return m->choice.protect == 0 || protect(m, l, err);
+}
+
+/* before[] in shares of the layer's sum; raw: so that all layers' mean is the share of the whole. */
+static void add_before(struct making *m, const double *sums)
+{
+    double all = 0;
+
+    for (uint32_t i = 0; i < m->choice.n; i++)
+        all += sums[i] / m->choice.n;
+    for (uint32_t i = 0; i < m->choice.n; i++) {
+        struct wn_choice_layer *l = &m->choice.layers[i];
+
+        l->scale = 1 / (m->o->raw ? all : sums[i]);
+        for (uint32_t e = 0; e < l->experts; e++)
+            l->before[e + 1] = l->before[e] + l->rank[e].score * l->scale;
+    }
+}
+
+static bool rank_all(struct making *m, struct wn_err *err)
+{
+    const struct wn_saliency *s = m->s;
+    double *sums = wn_alloc(s->layer_count, sizeof *sums, err);
+    bool ok = sums && (m->choice.layers = wn_alloc(s->layer_count, sizeof *m->choice.layers, err));
+
+    for (uint32_t l = 0; ok && l < s->layer_count; l++) {
+        struct wn_choice_layer *c = &m->choice.layers[m->choice.n];
+
+        if (s->layer_experts[l] == 0)
+            continue;
+        *c = (struct wn_choice_layer){.layer = l, .experts = s->layer_experts[l], .hi_bytes = 1};
+        ok = rank_layer(m, c, &sums[m->choice.n++], err);
+    }
+    if (ok && m->choice.n == 0)
+        ok = wn_fail(err, WN_ERR_FORMAT, "no layer of the archive has experts with any saliency");
+    if (ok)
+        add_before(m, sums);
+    free(sums);
+    return ok;
+}
+
+/* ---- how many ---- */
+
+static bool decide_floor(struct making *m, struct wn_err *err)
+{
+    const struct wn_saliency *s = m->s;
     uint64_t usual = (uint64_t)FLOOR_IN_TOP_K * s->top_k;
+    uint32_t *least = &m->choice.floor;
 
     if (s->top_k == 0)
         return wn_fail(err, WN_ERR_FORMAT, "the archive does not tell 'top_k', the experts per token");
-    *least = o->min_experts ? o->min_experts : usual < s->expert_count ? (uint32_t)usual : s->top_k;
+    *least = m->o->min_experts ? m->o->min_experts : usual < s->expert_count ? (uint32_t)usual : s->top_k;
     if (*least < s->top_k || *least > s->expert_count)
         return wn_fail(err, WN_ERR_ARG,
                        "a floor of %" PRIu32 " experts is not within top-k %" PRIu32 " .. all %" PRIu32, *least,
                        s->top_k, s->expert_count);
-    *keep = o->keep;
-    if (!o->keep) {
-        if (!(o->keep_share > 0 && o->keep_share <= 1))
-            return wn_fail(err, WN_ERR_ARG, "a share of %g of the experts is not within 0 .. 1", o->keep_share);
-        *keep = (uint32_t)lround(o->keep_share * s->expert_count);
-    }
-    if (*keep > s->expert_count)
-        return wn_fail(err, WN_ERR_ARG, "%" PRIu32 " experts to keep, but the model has %" PRIu32 " in a layer", *keep,
-                       s->expert_count);
-    if (*keep < *least)
-        return wn_fail(err, WN_ERR_ARG,
-                       "%" PRIu32 " experts to keep is below the floor of %" PRIu32 " (top-k is %" PRIu32 " of %" PRIu32
-                       ")",
-                       *keep, *least, s->top_k, s->expert_count);
+    m->choice.protect = m->o->protect;
+    if (m->o->protect && !s->max_norm)
+        return wn_fail(err, WN_ERR_ARG, "protecting outliers needs 'max_norm', which the archive does not have");
+    for (uint32_t l = 0; l < s->layer_count; l++)
+        if (s->layer_experts[l] && s->layer_experts[l] < m->o->protect)
+            return wn_fail(err, WN_ERR_ARG, "%" PRIu32 " experts to protect, but layer %" PRIu32 " has %" PRIu32,
+                           m->o->protect, l, s->layer_experts[l]);
     return true;
 }
+
+/* So many in each layer, checked against floor and layers. */
+static bool check_count(const struct making *m, uint64_t keep, struct wn_err *err)
+{
+    const struct wn_saliency *s = m->s;
+
+    if (keep > s->expert_count)
+        return wn_fail(err, WN_ERR_ARG, "%" PRIu64 " experts to keep, but the model has %" PRIu32 " in a layer", keep,
+                       s->expert_count);
+    if (keep < m->choice.floor)
+        return wn_fail(err, WN_ERR_ARG,
+                       "%" PRIu64 " experts to keep is below the floor of %" PRIu32 " (top-k is %" PRIu32 " of %" PRIu32
+                       ")",
+                       keep, m->choice.floor, s->top_k, s->expert_count);
+    if (keep < m->choice.protect)
+        return wn_fail(err, WN_ERR_ARG, "%" PRIu64 " experts to keep are fewer than the %" PRIu32 " to protect", keep,
+                       m->choice.protect);
+    for (uint32_t i = 0; i < m->choice.n; i++)
+        if (m->choice.layers[i].experts < keep)
+            return wn_fail(err, WN_ERR_ARG,
+                           "layer %" PRIu32 " has %" PRIu32 " experts, fewer than the %" PRIu64 " to keep",
+                           m->choice.layers[i].layer, m->choice.layers[i].experts, keep);
+    return true;
+}
+
+/* The number that the options ask for; 0: they leave it to the budget. */
+static bool asked_count(const struct making *m, uint32_t *keep, struct wn_err *err)
+{
+    const struct wn_plan_options *o = m->o;
+    uint32_t experts = m->s->expert_count;
+
+    *keep = o->keep;
+    if (o->keep || (o->keep_share == 0 && wn_fit_has_budget(o->fit)))
+        return true;
+    if (!(o->keep_share > 0 && o->keep_share <= 1))
+        return wn_fail(err, WN_ERR_ARG, "a share of %g of the experts is not within 0 .. 1", o->keep_share);
+    *keep = (uint32_t)lround(o->keep_share * experts);
+    return *keep > 0 ||
+           wn_fail(err, WN_ERR_ARG,
+                   "0 experts to keep is below the floor of %" PRIu32 " (top-k is %" PRIu32 " of %" PRIu32 ")",
+                   m->choice.floor, m->s->top_k, experts);
+}
+
+static bool choose_uniform(struct making *m, struct wn_err *err)
+{
+    uint32_t keep;
+
+    if (!asked_count(m, &keep, err))
+        return false;
+    if (keep == 0)
+        return wn_solve_same(&m->choice, 0, 0, err);
+    if (!check_count(m, keep, err))
+        return false;
+    wn_choose_same(&m->choice, keep, 0);
+    return true;
+}
+
+/* A number per layer is a budget in which each expert counts 1, whatever it weighs. */
+static bool choose_global(struct making *m, struct wn_err *err)
+{
+    uint32_t keep;
+
+    if (!asked_count(m, &keep, err))
+        return false;
+    if (keep == 0)
+        return wn_solve_apart(&m->choice, err);
+    if (m->choice.lo_bits)
+        return wn_fail(err, WN_ERR_ARG,
+                       "a number of experts does not say how many of them get %" PRIu32 " bits; a budget in bytes does",
+                       m->choice.lo_bits);
+    if (keep > m->s->expert_count || keep < m->choice.floor)
+        return check_count(m, keep, err);
+    for (uint32_t i = 0; i < m->choice.n; i++)
+        m->choice.layers[i].hi_bytes = 1;
+    m->choice.room = (uint64_t)keep * m->choice.n;
+    if (!wn_solve_apart(&m->choice, err))
+        return false;
+    m->choice.bound = 0; /* of a number there is nothing to tell: the best ones are in */
+    return true;
+}
+
+static bool choose_graded(struct making *m, struct wn_err *err)
+{
+    const struct wn_plan_options *o = m->o;
+
+    if (o->hi && o->hi < m->choice.protect)
+        return wn_fail(err, WN_ERR_ARG,
+                       "%" PRIu32 " experts with their bytes are fewer than the %" PRIu32 " to protect", o->hi,
+                       m->choice.protect);
+    if (!o->hi || !o->lo)
+        return wn_fit_has_budget(o->fit)
+                   ? wn_solve_same(&m->choice, o->hi, o->lo, err)
+                   : wn_fail(err, WN_ERR_ARG,
+                             "a graded plan needs both numbers, of whole experts and of those of fewer "
+                             "bits, or a budget to solve them from");
+    if (!check_count(m, (uint64_t)o->hi + o->lo, err))
+        return false;
+    wn_choose_same(&m->choice, o->hi, o->lo);
+    return true;
+}
+
+static bool decide_bits(struct making *m, struct wn_err *err)
+{
+    const struct wn_plan_options *o = m->o;
+    uint32_t bits = o->mode == WN_PLAN_UNIFORM ? 0 : o->mode == WN_PLAN_GRADED && !o->lo_bits ? LO_BITS : o->lo_bits;
+
+    m->choice.lo_bits = bits;
+    if (bits && wn_affine_type(bits) == WN_TYPE_COUNT)
+        return wn_fail(err, WN_ERR_ARG, "experts of %" PRIu32 " bits are not known: 2, 3, 4, 5, 6, 8", bits);
+    if (bits && o->fit && wn_fit_lo_bits(o->fit) != bits)
+        return wn_fail(err, WN_ERR_ARG, "experts of %" PRIu32 " bits, but sizes are known for %u", bits,
+                       wn_fit_lo_bits(o->fit));
+    return true;
+}
+
+static bool decide(struct making *m, struct wn_err *err)
+{
+    const struct wn_plan_options *o = m->o;
+
+    if (!decide_bits(m, err) || (o->fit && !wn_fit_price(o->fit, &m->choice, err)))
+        return false;
+    if (o->mode == WN_PLAN_GLOBAL   ? choose_global(m, err)
+        : o->mode == WN_PLAN_GRADED ? choose_graded(m, err)
+                                    : choose_uniform(m, err))
+        return true;
+    return wn_fit_has_budget(o->fit) ? wn_fit_say_budget(o->fit, err) : false;
+}
+
+/* ---- the plan ---- */
 
 static bool describe_weights(struct wn_plan *p, const struct wn_plan_options *o, struct wn_err *err)
 {
@@ -214,34 +298,61 @@ static bool describe_weights(struct wn_plan *p, const struct wn_plan_options *o,
     return true;
 }
 
-static bool choose(const struct wn_saliency *s, const struct wn_plan_options *o, struct wn_plan *p, struct wn_err *err)
+/* Each bank in rising order of the old numbers. */
+static bool write_layer(const struct making *m, const struct wn_choice_layer *from, struct wn_plan_layer *l,
+                        struct wn_err *err)
 {
-    double *factor = wn_alloc(s->source_count, sizeof(*factor), err);
-    struct wn_ranked *rank = wn_alloc(s->expert_count, sizeof(*rank), err);
-    enum wn_criterion c;
-    uint32_t keep;
-    bool ok = factor && rank && wn_criterion_find(o->criterion, &c, err) &&
-              decide_count(s, o, &keep, &p->min_experts, err) && (!o->weights || weigh_sources(s, o, factor, err)) &&
-              describe_weights(p, o, err) && (p->layers = wn_alloc(s->layer_count, sizeof(*p->layers), err));
-
-    for (uint32_t l = 0; ok && l < s->layer_count; l++) {
-        if (s->layer_experts[l] == 0)
-            continue;
-        p->layers[p->layer_count].layer = l;
-        ok = choose_layer(s, c, o->weights ? factor : NULL, keep, rank, &p->layers[p->layer_count++], err);
-    }
-    free(rank);
-    free(factor);
-    if (!ok)
+    l->layer = from->layer;
+    l->keep = wn_alloc(from->kept, sizeof(*l->keep), err);
+    if (!l->keep)
         return false;
-    if (p->layer_count == 0)
-        return wn_fail(err, WN_ERR_FORMAT, "no layer of the archive has experts with any saliency");
-    (void)snprintf(p->mode, sizeof(p->mode), "uniform");
-    (void)snprintf(p->criterion, sizeof(p->criterion), "%s", criterion_names[c]);
-    memcpy(p->model_fingerprint, s->model_fingerprint, sizeof(p->model_fingerprint));
-    p->top_k = s->top_k;
-    p->num_experts = s->expert_count;
+    l->keep_count = from->kept;
+    for (uint32_t i = 0; i < from->kept; i++)
+        l->keep[i] = from->rank[i].expert;
+    qsort(l->keep, from->hi, sizeof(*l->keep), rising);
+    qsort(l->keep + from->hi, from->kept - from->hi, sizeof(*l->keep), rising);
+    if (from->hi < from->kept) {
+        l->hi_count = from->hi;
+        l->lo_bits = m->choice.lo_bits;
+    }
     return true;
+}
+
+static bool write_plan(const struct making *m, struct wn_plan *p, struct wn_err *err)
+{
+    static const char *const modes[] = {"uniform", "global", "graded"};
+
+    if (!describe_weights(p, m->o, err) || !(p->layers = wn_alloc(m->choice.n, sizeof(*p->layers), err)))
+        return false;
+    for (uint32_t i = 0; i < m->choice.n; i++)
+        if (!write_layer(m, &m->choice.layers[i], &p->layers[p->layer_count++], err))
+            return false;
+    (void)snprintf(p->mode, sizeof(p->mode), "%s", modes[m->o->mode]);
+    (void)snprintf(p->criterion, sizeof(p->criterion), "%s", wn_criterion_name(m->criterion));
+    memcpy(p->model_fingerprint, m->s->model_fingerprint, sizeof(p->model_fingerprint));
+    p->top_k = m->s->top_k;
+    p->num_experts = m->s->expert_count;
+    p->min_experts = m->choice.floor;
+    return true;
+}
+
+static bool choose(const struct wn_saliency *s, const struct wn_plan_options *o, struct wn_plan *p,
+                   struct wn_plan_kept *kept, struct wn_err *err)
+{
+    struct making m = {.s = s, .o = o, .choice.fidelity = 1};
+    bool ok = wn_criterion_find(o->criterion, &m.criterion, err) && wn_criterion_in(s, m.criterion, err) &&
+              decide_floor(&m, err);
+
+    if (ok && o->weights)
+        ok = (m.factor = wn_alloc(s->source_count, sizeof(*m.factor), err)) && wn_weigh_sources(s, o, m.factor, err);
+    ok = ok && rank_all(&m, err) && decide(&m, err) && write_plan(&m, p, err) && wn_plan_keeps(s, p, kept, err);
+    if (ok && m.choice.bound > 0) {
+        kept->reached = wn_choice_value(&m.choice) / m.choice.n;
+        kept->bound = m.choice.bound / m.choice.n;
+    }
+    wn_choice_release(&m.choice);
+    free(m.factor);
+    return ok;
 }
 
 bool wn_plan_make(const char *saliency_path, const struct wn_plan_options *o, struct wn_plan *p,
@@ -254,9 +365,9 @@ bool wn_plan_make(const char *saliency_path, const struct wn_plan_options *o, st
     *p = (struct wn_plan){0};
     if (kept)
         *kept = (struct wn_plan_kept){0};
-    if (!wn_saliency_read(&s, saliency_path, err))
+    if (!wn_archive_read(&s, saliency_path, o->top_k, err))
         return false;
-    ok = (choose(&s, o, p, err) && wn_plan_keeps(&s, p, &figures, err)) || wn_fail_in(err, "'%s'", saliency_path);
+    ok = choose(&s, o, p, &figures, err) || wn_fail_in(err, "'%s'", saliency_path);
     ok = ok && wn_saliency_fingerprint(saliency_path, p->saliency_fingerprint, err);
     p->kept = figures.kept;
     wn_saliency_release(&s);

@@ -6,6 +6,7 @@
  * against.
  */
 #include "base/alloc.h"
+#include "jobs/imatrix.h"
 #include "jobs/plan_rank.h"
 
 #include <inttypes.h>
@@ -129,6 +130,29 @@ static void measure_overlap(const struct measure *m)
     }
 }
 
+/* What lies in the banks of fewer bits. */
+static void measure_low(const struct measure *m)
+{
+    double whole = 0, low = 0, chosen = 0, chosen_low = 0;
+
+    for (uint32_t i = 0; i < m->p->layer_count; i++) {
+        const struct wn_plan_layer *l = &m->p->layers[i];
+
+        for (uint32_t e = 0; e < m->s->layer_experts[l->layer]; e++)
+            whole += wn_criterion_total(m->s, m->criterion, l->layer, e);
+        for (uint32_t k = 0; k < l->keep_count; k++) {
+            double count = (double)m->s->counts[wn_saliency_row(m->s, l->layer) + l->keep[k]];
+            bool is_low = l->lo_bits && k >= l->hi_count;
+
+            chosen += count;
+            chosen_low += is_low ? count : 0;
+            low += is_low ? wn_criterion_total(m->s, m->criterion, l->layer, l->keep[k]) : 0;
+        }
+    }
+    m->k->kept_low = whole > 0 ? low / whole : 0;
+    m->k->low_routed = chosen > 0 ? chosen_low / chosen : 0;
+}
+
 static bool take_kept(struct wn_plan_kept *k, const struct wn_saliency *s, const struct wn_plan *p, struct wn_err *err)
 {
     k->source_count = s->source_count;
@@ -148,12 +172,14 @@ static bool take_kept(struct wn_plan_kept *k, const struct wn_saliency *s, const
 bool wn_plan_keeps(const struct wn_saliency *s, const struct wn_plan *p, struct wn_plan_kept *kept, struct wn_err *err)
 {
     struct measure m = {.s = s, .p = p, .k = kept};
+    struct wn_err ignored;
     bool ok;
 
     *kept = (struct wn_plan_kept){0};
     /* plans by others name no criterion, or one we do not have: saliency is what people compare */
-    if (strcmp(p->criterion, "count") == 0)
-        m.criterion = WN_CRITERION_COUNT;
+    if (!wn_criterion_find(p->criterion, &m.criterion, &ignored) || !wn_criterion_in(s, m.criterion, &ignored))
+        m.criterion = WN_CRITERION_REAP;
+    m.criterion = wn_criterion_measured(m.criterion);
     ok = check_fit(s, p, err) && take_kept(kept, s, p, err) &&
          (m.rank = wn_alloc(s->expert_count, sizeof(*m.rank), err)) &&
          (m.top = wn_alloc((size_t)s->source_count * s->expert_count, 1, err));
@@ -162,6 +188,7 @@ bool wn_plan_keeps(const struct wn_saliency *s, const struct wn_plan *p, struct 
         for (uint32_t i = 0; i < s->source_count; i++)
             kept->kept_source[i] = measure_kept(&m, i, kept->kept_source_layer + i * kept->layer_count);
         measure_overlap(&m);
+        measure_low(&m);
         if (m.too_large)
             ok = wn_fail(err, WN_ERR_FORMAT, "the saliency of all experts sums up to more than a number can hold");
     }
@@ -178,9 +205,25 @@ bool wn_plan_measure(const char *saliency_path, const struct wn_plan *p, struct 
     bool ok;
 
     *kept = (struct wn_plan_kept){0};
-    if (!wn_saliency_read(&s, saliency_path, err))
+    if (!wn_archive_read(&s, saliency_path, p->top_k, err))
         return false;
     ok = wn_plan_keeps(&s, p, kept, err) || wn_fail_in(err, "'%s'", saliency_path);
     wn_saliency_release(&s);
     return ok;
+}
+
+bool wn_archive_read(struct wn_saliency *s, const char *path, uint32_t top_k, struct wn_err *err)
+{
+    bool imatrix;
+
+    *s = (struct wn_saliency){0};
+    if (!wn_imatrix_is(path, &imatrix, err))
+        return false;
+    if (imatrix)
+        return wn_imatrix_read(s, path, top_k, err);
+    if (!wn_saliency_read(s, path, err))
+        return false;
+    if (s->top_k == 0)
+        s->top_k = top_k;
+    return true;
 }

@@ -227,7 +227,7 @@ static bool parse_layers(struct wn_plan *p, json_t *layers, uint8_t *seen, struc
 
 static bool parse_own(struct wn_plan *p, const json_t *own, struct wn_err *err)
 {
-    const json_t *kept = json_object_get(own, "kept");
+    const json_t *kept = json_object_get(own, "kept"), *bytes = json_object_get(own, "bytes");
 
     if (!own)
         return true;
@@ -235,7 +235,10 @@ static bool parse_own(struct wn_plan *p, const json_t *own, struct wn_err *err)
         return wn_fail(err, WN_ERR_FORMAT, "'winnow' is not an object");
     if (kept && (!json_is_number(kept) || !(json_number_value(kept) >= 0 && json_number_value(kept) <= 1)))
         return wn_fail(err, WN_ERR_FORMAT, "'kept' is not a number of 0 .. 1");
+    if (bytes && (!json_is_integer(bytes) || json_integer_value(bytes) < 0))
+        return wn_fail(err, WN_ERR_FORMAT, "'bytes' is not a number of bytes");
     p->kept = json_number_value(kept);
+    p->bytes = (uint64_t)json_integer_value(bytes);
     return take_text(own, "criterion", p->criterion, sizeof(p->criterion), err) &&
            take_text(own, "weights", p->weights, sizeof(p->weights), err) &&
            take_text(own, "saliency", p->saliency_fingerprint, sizeof(p->saliency_fingerprint), err) &&

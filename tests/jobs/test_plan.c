@@ -419,6 +419,7 @@ static void a_plan_comes_back_as_it_was_written(void **state)
     make(archive(), &o, &p, NULL);
     p.layers[0].keep[0] = 7; /* an order of its own stays */
     p.layers[0].keep[4] = 3;
+    p.bytes = UINT64_C(451415080160);
     CHECK_OK(wn_plan_write(&p, a, false, &err), &err);
     CHECK_OK(wn_plan_read(&q, a, &err), &err);
     check_keep(&q, p.layers[0].keep, 5);
@@ -428,6 +429,7 @@ static void a_plan_comes_back_as_it_was_written(void **state)
     assert_string_equal(q.model_fingerprint, p.model_fingerprint);
     assert_int_equal(q.min_experts, p.min_experts);
     assert_true(q.kept == p.kept);
+    assert_int_equal(q.bytes, UINT64_C(451415080160));
     CHECK_OK(wn_plan_write(&q, b, false, &err), &err);
     wn_test_same_file(a, b);
     CHECK_FAILS(wn_plan_write(&q, b, false, &err), &err, "exists already");
@@ -478,6 +480,7 @@ static void wrong_plans_are_refused_by_name(void **state)
         {HEAD LAYERS ",\"winnow\":[]}", "'winnow' is not an object"},
         {HEAD LAYERS ",\"winnow\":{\"model\":\"too long for a fingerprint\"}}", "'model' is not a text"},
         {HEAD LAYERS ",\"winnow\":{\"kept\":2}}", "'kept'"},
+        {HEAD LAYERS ",\"winnow\":{\"bytes\":-2}}", "'bytes'"},
     };
     struct wn_plan p;
     struct wn_err err;

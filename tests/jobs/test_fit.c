@@ -1,0 +1,266 @@
+/* What a build takes, told before it is made: against the prune that makes it, and against what is bound of it. */
+#include "prune_help.h"
+#include "jobs/fit.h"
+#include "model/weights.h"
+#include <winnow/session.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HF      "golden/text/tiny-a/hf"
+#define ARCHIVE "golden/text/tiny-a/ref/saliency.npz"
+
+static struct wn_fit *open_fit(struct wn_model **m, const struct wn_fit_options *o)
+{
+    const char *path = wn_test_need_data(HF);
+    struct wn_err err;
+    struct wn_fit *f;
+
+    *m = wn_model_open(path, &err);
+    CHECK_OK(*m, &err);
+    f = wn_fit_new(path, *m, o, &err);
+    CHECK_OK(f, &err);
+    return f;
+}
+
+static void make(const struct wn_plan_options *o, struct wn_plan *p, struct wn_plan_kept *kept)
+{
+    struct wn_err err;
+
+    CHECK_OK(wn_plan_make(wn_test_need_data(ARCHIVE), o, p, kept, &err), &err);
+}
+
+/* What the tables hold, but for the program and the names of tensors. */
+static uint64_t bound_bytes(const struct wn_fit *f, const struct wn_plan *p)
+{
+    uint64_t bytes = f->owned;
+
+    for (uint32_t i = 0; i < p->layer_count; i++)
+        bytes += p->layers[i].keep_count * (sizeof(struct wn_expert) + sizeof(float));
+    return bytes;
+}
+
+static void check_build(const struct wn_fit *f, const struct wn_plan *p, const struct wn_fit_ledger *l,
+                        enum wn_format format)
+{
+    const char *out = wn_test_path(wn_test_folder(), format == WN_FORMAT_GGUF ? "cut.gguf" : "cut");
+    const struct wn_prune_options o = {
+        .source = f->path, .out = out, .model = f->model, .plan = p, .force_plan = true, .format = format};
+    const struct wn_session_options session = {.context = 64};
+    struct wn_session_memory need;
+    struct wn_inspection in;
+    struct wn_prune_result r;
+    struct wn_weights *w;
+    struct wn_model *m;
+    struct wn_err err;
+
+    CHECK_OK(wn_prune(&o, NULL, &r, &err), &err);
+    assert_int_equal(r.out_bytes, l->file_bytes);
+    assert_int_equal(r.out_tensor_bytes, l->tensor_bytes);
+    assert_int_equal(l->experts + l->rest + f->vision, l->tensor_bytes);
+    m = wn_model_open(out, &err);
+    CHECK_OK(m, &err);
+    w = wn_weights_load(m, &err);
+    CHECK_OK(w, &err);
+    CHECK_OK(wn_model_inspect(m, &in, &err), &err);
+    /* but for links of lists, and copies of some dozen numbers, that one container needs and another does not */
+    assert_in_range(wn_weights_owned(w), bound_bytes(f, p) - 8192, bound_bytes(f, p) + 8192);
+    assert_int_equal(in.tensor_bytes - in.class_bytes[WN_CLASS_VISION], l->experts + l->rest);
+    if (!wn_plan_is_graded(p) && wn_plan_is_uniform(p))
+        assert_int_equal(in.token_bytes, l->token_bytes);
+    wn_session_need(wn_model_config(m), &session, 1, &need);
+    assert_int_equal(need.state, l->state);
+    assert_int_equal(need.cache, l->cache);
+    assert_true(need.scratch <= l->scratch && need.scratch > l->scratch * 9 / 10);
+    wn_inspection_release(&in);
+    wn_weights_free(w);
+    wn_model_close(m);
+}
+
+static void the_ledger_is_what_prune_writes_and_what_is_bound_of_it(void **state)
+{
+    static const struct {
+        enum wn_plan_mode mode;
+        enum wn_format format;
+        uint32_t keep, hi, lo;
+    } cases[] = {
+        {WN_PLAN_UNIFORM, WN_FORMAT_AS_SOURCE, 9, 0, 0}, {WN_PLAN_UNIFORM, WN_FORMAT_GGUF, 9, 0, 0},
+        {WN_PLAN_UNIFORM, WN_FORMAT_MLX, 9, 0, 0},       {WN_PLAN_GLOBAL, WN_FORMAT_AS_SOURCE, 7, 0, 0},
+        {WN_PLAN_GRADED, WN_FORMAT_MLX, 0, 5, 6},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct wn_fit_options fit = {
+            .format = cases[i].format, .context = 64, .lo_bits = cases[i].mode == WN_PLAN_GRADED ? 2 : 0};
+        struct wn_plan_options o = {
+            .mode = cases[i].mode, .keep = cases[i].keep, .hi = cases[i].hi, .lo = cases[i].lo, .min_experts = 4};
+        struct wn_model *m;
+        struct wn_fit *f = open_fit(&m, &fit);
+        struct wn_plan_kept kept;
+        struct wn_fit_ledger l;
+        struct wn_plan p;
+        struct wn_err err;
+
+        o.fit = f;
+        make(&o, &p, &kept);
+        CHECK_OK(wn_fit_predict(f, &p, kept.low_routed, &l, &err), &err);
+        assert_int_equal(l.budget, 0);
+        check_build(f, &p, &l, cases[i].format);
+        wn_plan_kept_release(&kept);
+        wn_plan_release(&p);
+        wn_fit_free(f);
+        wn_model_close(m);
+    }
+}
+
+/* Bytes of size and of memory; what is solved fits, and one expert more in each layer would not. */
+static void a_budget_is_filled_and_not_exceeded(void **state)
+{
+    static const struct {
+        enum wn_plan_mode mode;
+        bool memory;
+        uint32_t lo_bits;
+    } cases[] = {{WN_PLAN_UNIFORM, false, 0},
+                 {WN_PLAN_UNIFORM, true, 0},
+                 {WN_PLAN_GRADED, true, 2},
+                 {WN_PLAN_GLOBAL, true, 0},
+                 {WN_PLAN_GLOBAL, false, 2}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct wn_fit_options fit = {
+            .format = WN_FORMAT_MLX, .context = 64, .lo_bits = cases[i].lo_bits, .sessions = 2, .checkpoints = 3};
+        struct wn_plan_options o = {.mode = cases[i].mode, .lo_bits = cases[i].lo_bits, .min_experts = 4};
+        struct wn_model *m;
+        struct wn_fit *f = open_fit(&m, &fit);
+        struct wn_plan_kept kept;
+        struct wn_fit_ledger l;
+        struct wn_plan p;
+        struct wn_err err;
+        uint64_t fixed = cases[i].memory ? wn_fit_fixed_memory(f) : f->rest, taken;
+
+        /* room for 9.5 experts in each layer */
+        *(cases[i].memory ? &f->options.memory : &f->options.size) =
+            fixed + (f->layers[0].slab + f->layers[0].router) * f->layer_count * 19 / 2;
+        o.fit = f;
+        make(&o, &p, &kept);
+        CHECK_OK(wn_fit_predict(f, &p, kept.low_routed, &l, &err), &err);
+        taken = cases[i].memory ? l.total : l.tensor_bytes;
+        assert_true(taken <= l.budget && l.budget - taken < l.one_more);
+        assert_true(kept.reached > 0 && kept.reached <= kept.bound);
+        if (cases[i].mode == WN_PLAN_UNIFORM)
+            assert_int_equal(p.layers[0].keep_count, 9);
+        else if (cases[i].lo_bits)
+            assert_true(wn_plan_is_graded(&p) && p.layers[0].keep_count > 9);
+        assert_int_equal(l.checkpoints, 3 * (l.state + l.cache));
+        /* what is left of the total when all other rows are off */
+        assert_in_range(l.tables, 5700000 + f->owned, 5700000 + f->owned + 1000000);
+        wn_plan_kept_release(&kept);
+        wn_plan_release(&p);
+        wn_fit_free(f);
+        wn_model_close(m);
+    }
+}
+
+static void what_does_not_fit_is_refused_with_the_sums(void **state)
+{
+    struct wn_fit_options fit = {.size = 1000};
+    struct wn_plan_options o = {0};
+    struct wn_model *m;
+    struct wn_fit *f = open_fit(&m, &fit);
+    struct wn_plan p;
+    struct wn_err err;
+
+    (void)state;
+    o.fit = f;
+    CHECK_FAILS(wn_plan_make(wn_test_need_data(ARCHIVE), &o, &p, NULL, &err), &err,
+                "of 1000 bytes of tensors all but the experts takes");
+    CHECK_FAILS(wn_plan_make(wn_test_need_data(ARCHIVE), &o, &p, NULL, &err), &err, "0 bytes are left for experts");
+    wn_fit_free(f);
+    wn_model_close(m);
+}
+
+/* 2 bits leave nine tenths, more bits more, and the least squares never less than the usual rule. */
+static void what_fewer_bits_leave_is_measured(void **state)
+{
+    double before = 0;
+
+    (void)state;
+    for (unsigned bits = 2; bits <= 4; bits++)
+        for (int rule = 0; rule < 2; rule++) {
+            struct wn_fit_options fit = {
+                .format = WN_FORMAT_MLX, .lo_bits = bits, .encoder = rule ? WN_ENCODER_FIT : WN_ENCODER_MINMAX};
+            struct wn_model *m;
+            struct wn_fit *f = open_fit(&m, &fit);
+            bool measured;
+            double now = wn_fit_fidelity(f, &measured);
+
+            assert_true(measured && now > before && now < 1);
+            if (bits == 2 && rule)
+                assert_true(now > 0.85 && now < 0.95);
+            before = now;
+            wn_fit_free(f);
+            wn_model_close(m);
+        }
+}
+
+static void impossible_wishes_are_refused(void **state)
+{
+    const char *hf = wn_test_need_data(HF), *gguf = wn_test_need_data("golden/text/tiny-a/gguf/tiny-a-BF16-MXFP4.gguf");
+    const struct {
+        const char *path;
+        struct wn_fit_options o;
+        const char *part;
+    } cases[] = {
+        {hf, {.memory = 1, .size = 1}, "one budget is enough"},
+        {hf, {.lo_bits = 2}, "experts of 2 bits need an MLX folder"},
+        {hf, {.lo_bits = 7, .format = WN_FORMAT_MLX}, "experts of 7 bits are not known"},
+        {gguf, {.format = WN_FORMAT_MLX}, "cannot become another container"},
+    };
+    struct wn_err err;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct wn_model *m = wn_model_open(cases[i].path, &err);
+
+        CHECK_OK(m, &err);
+        CHECK_FAILS(wn_fit_new(cases[i].path, m, &cases[i].o, &err), &err, cases[i].part);
+        wn_model_close(m);
+    }
+    CHECK_FAILS(wn_fit_new(hf, NULL, &(struct wn_fit_options){.memory = 1}, &err), &err,
+                "is no model that winnow computes");
+}
+
+/* Without the model only sizes are known; those still are. */
+static void a_model_that_is_not_computed_is_sized_all_the_same(void **state)
+{
+    const struct wn_fit_options fit = {0};
+    struct wn_fit_ledger l;
+    struct wn_plan p;
+    struct wn_err err;
+    struct wn_fit *f = wn_fit_new(wn_test_need_data(HF), NULL, &fit, &err);
+
+    (void)state;
+    CHECK_OK(f, &err);
+    make(&(struct wn_plan_options){.keep = 9, .fit = f, .min_experts = 4}, &p, NULL);
+    CHECK_OK(wn_fit_predict(f, &p, 0, &l, &err), &err);
+    assert_true(l.tensor_bytes > 0 && l.total == 0 && l.token_bytes == 0 && l.experts == 0);
+    wn_plan_release(&p);
+    wn_fit_free(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_ledger_is_what_prune_writes_and_what_is_bound_of_it),
+        cmocka_unit_test(a_budget_is_filled_and_not_exceeded),
+        cmocka_unit_test(what_does_not_fit_is_refused_with_the_sums),
+        cmocka_unit_test(what_fewer_bits_leave_is_measured),
+        cmocka_unit_test(impossible_wishes_are_refused),
+        cmocka_unit_test(a_model_that_is_not_computed_is_sized_all_the_same),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
