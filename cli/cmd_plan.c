@@ -1,28 +1,51 @@
 /*
- * winnow plan: which experts stay, and what share of the saliency they carry.
+ * winnow plan: which experts stay, what share of the saliency they carry, and what the build of them takes.
  */
-#include "cli.h"
+#include "cut.h"
+#include "plan_print.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <winnow/plan.h>
 
 static struct {
-    char *keep, *weights, *criterion, *out, *mode;
-    int min_experts, force;
+    char *keep, *weights, *criterion, *mode, *model, *fit, *size;
+    int min_experts, hi, lo, lo_bits, protect, top_k, raw, context, sessions, checkpoints;
+    float bandwidth;
+    struct cut_options cut; /* out, force, format, rest_bits, encoder */
 } o;
 
 static const struct poptOption table[] = {
     {"keep", 'k', POPT_ARG_STRING, &o.keep, 0, "experts to keep in each layer, or a share like 71%", "N|P%"},
-    {"mode", 'm', POPT_ARG_STRING, &o.mode, 0, "uniform: the same number in each layer (the default)", "MODE"},
-    {"criterion", 0, POPT_ARG_STRING, &o.criterion, 0, "reap (gate x norm over all tokens; the default) or count",
-     "NAME"},
+    {"mode", 'm', POPT_ARG_STRING, &o.mode, 0,
+     "uniform: the same number in each layer (the default); global: the best of all layers; graded: --hi whole ones "
+     "and --lo "
+     "of fewer bits",
+     "MODE"},
+    {"criterion", 0, POPT_ARG_STRING, &o.criterion, 0,
+     "reap (gate x norm over all tokens; the default), reap-mean, count, gate, norm-mean or share", "NAME"},
     {"weights", 'w', POPT_ARG_STRING, &o.weights, 0, "weight per source; sources not named weigh 0", "en=1,code=2"},
+    {"protect", 0, POPT_ARG_INT, &o.protect, 0, "keep the experts with the largest norms, so many in each layer", "N"},
     {"min-experts", 0, POPT_ARG_INT, &o.min_experts, 0, "floor (default: 4 x top-k)", "N"},
-    {"out", 'o', POPT_ARG_STRING, &o.out, 0, "where the plan goes; must not exist", "PLAN.json"},
-    {"force", 'f', POPT_ARG_NONE, &o.force, 0, "overwrite the output", NULL},
+    {"hi", 0, POPT_ARG_INT, &o.hi, 0, "graded: experts that keep their bytes (default: from the budget)", "N"},
+    {"lo", 0, POPT_ARG_INT, &o.lo, 0, "graded: experts of fewer bits (default: from the budget)", "N"},
+    {"lo-bits", 0, POPT_ARG_INT, &o.lo_bits, 0,
+     "bits of those (default: 2); with --mode global, which has none otherwise, layers mix both", "N"},
+    {"raw", 0, POPT_ARG_NONE, &o.raw, 0, "global: compare sums as they are, not shares of their layer's", NULL},
+    {"top-k", 0, POPT_ARG_INT, &o.top_k, 0, "experts per token, for an archive that does not tell", "N"},
+    {"model", 0, POPT_ARG_STRING, &o.model, 0, "the model to be cut: what the build takes is then told", "MODEL"},
+    {"format", 0, POPT_ARG_STRING, &o.cut.format, 0, "of the build: gguf, hf or mlx (default: the model's)", "NAME"},
+    {"rest-bits", 0, POPT_ARG_STRING, &o.cut.rest_bits, 0, "mlx: as prune has it (default: 8)", "N"},
+    {"encoder", 0, POPT_ARG_STRING, &o.cut.encoder, 0, "mlx: as prune has it (default: fit)", "NAME"},
+    {"fit", 0, POPT_ARG_STRING, &o.fit, 0, "keep as many as run in this memory (needs --model)", "480GB"},
+    {"size", 0, POPT_ARG_STRING, &o.size, 0, "keep as many as tensors of this size hold (needs --model)", "450GB"},
+    {"ctx", 'c', POPT_ARG_INT, &o.context, 0, "tokens of context to reckon memory for (default: 4096)", "N"},
+    {"sessions", 0, POPT_ARG_INT, &o.sessions, 0, "conversations at once (default: 1)", "N"},
+    {"checkpoints", 0, POPT_ARG_INT, &o.checkpoints, 0, "saved states of each, at full length (default: 0)", "N"},
+    {"bandwidth", 'b', POPT_ARG_FLOAT, &o.bandwidth, 0, "memory bandwidth to reckon tokens/s with", "GB/S"},
+    {"out", 'o', POPT_ARG_STRING, &o.cut.out, 0, "where the plan goes; must not exist", "PLAN.json"},
+    {"force", 'f', POPT_ARG_NONE, &o.cut.force, 0, "overwrite the output", NULL},
     POPT_TABLEEND};
 
 #define MAX_WEIGHTS 64
@@ -54,8 +77,17 @@ static bool read_keep(const struct command *self, struct wn_plan_options *p, int
     char *end;
     double v;
 
+    if (!o.keep && (p->mode == WN_PLAN_GRADED || o.fit || o.size))
+        return true;
     if (!o.keep) {
-        *code = opt_wrong(self, "--keep says how many experts stay");
+        *code = opt_wrong(self, "--keep says how many experts stay, or --fit what they must fit into");
+        return false;
+    }
+    if (p->mode == WN_PLAN_GRADED || o.fit || o.size) {
+        *code = opt_wrong(self, "--keep does not go with %s",
+                          p->mode == WN_PLAN_GRADED ? "--mode graded (--hi, --lo)"
+                          : o.fit                   ? "--fit"
+                                                    : "--size");
         return false;
     }
     errno = 0;
@@ -72,107 +104,207 @@ static bool read_keep(const struct command *self, struct wn_plan_options *p, int
     return false;
 }
 
-static json_t *json_kept(const struct wn_plan *plan, const struct wn_plan_kept *k)
+/* Options that are numbers of something; none is negative. */
+static bool check_numbers(const struct command *self, int *code)
 {
-    json_t *sources = json_object(), *layers = json_array(), *overlap = json_object();
+    const struct {
+        const char *name;
+        int n;
+    } all[] = {{"min-experts", o.min_experts}, {"hi", o.hi},       {"lo", o.lo},       {"lo-bits", o.lo_bits},
+               {"protect", o.protect},         {"top-k", o.top_k}, {"ctx", o.context}, {"sessions", o.sessions},
+               {"checkpoints", o.checkpoints}};
 
-    for (size_t s = 0; s < k->source_count; s++) {
-        json_t *row = json_object();
-
-        sources = json_put(sources, k->source[s], json_real(k->kept_source[s]));
-        for (size_t t = 0; t < k->source_count; t++)
-            row = json_put(row, k->source[t], json_real(k->overlap[s * k->source_count + t]));
-        overlap = json_put(overlap, k->source[s], row);
-    }
-    for (size_t l = 0; l < k->layer_count; l++)
-        layers = json_add(layers, json_real(k->kept_layer[l]));
-    return json_pack("{so so sI sI sI sf so so so sf}", "mode", json_text(plan->mode), "criterion",
-                     json_text(plan->criterion), "experts", (json_int_t)plan->num_experts, "kept_per_layer",
-                     (json_int_t)(plan->layer_count ? plan->layers[0].keep_count : 0), "layers",
-                     (json_int_t)plan->layer_count, "kept", k->kept, "kept_per_source", sources, "kept_by_layer",
-                     layers, "overlap", overlap, "chance_overlap", k->chance);
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (all[i].n < 0) {
+            *code = opt_wrong(self, "--%s %d is negative", all[i].name, all[i].n);
+            return false;
+        }
+    if (o.bandwidth >= 0 && o.bandwidth < 1e9f)
+        return true;
+    *code = opt_wrong(self, "--bandwidth %g: GB/s like 819", (double)o.bandwidth);
+    return false;
 }
 
-/* The start of a label that fits `room` bytes: whole characters of it. */
-static const char *label(const char *text, size_t room, char *buf)
+static bool read_mode(const struct command *self, enum wn_plan_mode *mode, int *code)
 {
-    size_t n = strlen(text);
+    static const char *const modes[] = {"uniform", "global", "graded"};
 
-    if (n > room)
-        for (n = room; n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80; n--)
-            ;
-    memcpy(buf, text, n);
-    buf[n] = '\0';
-    return buf;
+    for (int i = 0; i < 3; i++)
+        if (!o.mode || strcmp(o.mode, modes[i]) == 0) {
+            *mode = (enum wn_plan_mode)i;
+            return true;
+        }
+    *code = opt_wrong(self, "--mode is '%s', known are uniform, global, graded", o.mode);
+    return false;
 }
 
-static void print_kept(const struct wn_plan *plan, const struct wn_plan_kept *k)
+/* Options that mean something only beside others. */
+static bool check_together(const struct command *self, enum wn_plan_mode mode, int *code)
 {
-    double least = 1, most = 0;
-    char head[16];
+    const char *without_model = o.fit             ? "fit"
+                                : o.size          ? "size"
+                                : o.cut.format    ? "format"
+                                : o.context       ? "ctx"
+                                : o.sessions      ? "sessions"
+                                : o.checkpoints   ? "checkpoints"
+                                : o.bandwidth > 0 ? "bandwidth"
+                                                  : NULL;
 
-    for (size_t l = 0; l < k->layer_count; l++) {
-        least = fmin(least, k->kept_layer[l]);
-        most = fmax(most, k->kept_layer[l]);
+    if (!o.model && without_model)
+        *code = opt_wrong(self, "--%s needs --model: sizes are a model's", without_model);
+    else if (o.fit && o.size)
+        *code = opt_wrong(self, "--fit and --size exclude each other");
+    else if ((o.hi || o.lo) && mode != WN_PLAN_GRADED)
+        *code = opt_wrong(self, "--%s goes with --mode graded", o.hi ? "hi" : "lo");
+    else if (mode == WN_PLAN_GRADED && (!o.hi || !o.lo) && !o.fit && !o.size)
+        *code = opt_wrong(self, "--mode graded wants --hi and --lo, or --fit or --size to find them");
+    else if (o.lo_bits && mode == WN_PLAN_UNIFORM)
+        *code = opt_wrong(self, "--lo-bits goes with --mode graded or global");
+    else if (o.lo_bits && mode == WN_PLAN_GLOBAL && !o.fit && !o.size)
+        *code = opt_wrong(self, "--lo-bits with --mode global needs a budget in bytes: --fit or --size");
+    else if (o.raw && mode != WN_PLAN_GLOBAL)
+        *code = opt_wrong(self, "--raw goes with --mode global");
+    else
+        return true;
+    return false;
+}
+
+static bool read_call(const struct command *self, struct wn_plan_options *p, struct wn_fit_options *f, int *code)
+{
+    struct wn_prune_options format = {0};
+    struct wn_err err;
+
+    if (!check_numbers(self, code) || !read_mode(self, &p->mode, code) || !check_together(self, p->mode, code))
+        return false;
+    if (o.criterion && !wn_plan_criterion_known(o.criterion, &err)) {
+        *code = opt_wrong(self, "--criterion: %s", err.msg);
+        return false;
     }
-    say("plan               %s, criterion %s: %u of %u experts in each of %u layers\n", plan->mode, plan->criterion,
-        plan->layer_count ? plan->layers[0].keep_count : 0, plan->num_experts, plan->layer_count);
-    say("saliency kept      %.2f %% (by layer %.2f to %.2f %%)\n", 100 * k->kept, 100 * least, 100 * most);
-    for (size_t s = 0; s < k->source_count; s++)
-        say("  %-16s %.2f %%\n", k->source[s], 100 * k->kept_source[s]);
-    if (k->source_count < 2)
-        return;
-    say("\nexperts in common between the domains' own best (chance: %.1f %%)\n%-10s", 100 * k->chance, "");
-    for (size_t s = 0; s < k->source_count; s++)
-        say(" %9s", label(k->source[s], 9, head));
-    for (size_t s = 0; s < k->source_count; s++) {
-        say("\n%-10s", label(k->source[s], 10, head));
-        for (size_t t = 0; t < k->source_count; t++)
-            say(" %7.1f %%", 100 * k->overlap[s * k->source_count + t]);
+    *code = EXIT_USAGE;
+    if (!cut_take_format(self, &o.cut, &format) || (o.fit && !opt_bytes(self, "fit", o.fit, &f->memory)) ||
+        (o.size && !opt_bytes(self, "size", o.size, &f->size)))
+        return false;
+    f->format = format.format;
+    f->rest_bits = format.rest_bits;
+    f->encoder = format.encoder;
+    f->context = (uint32_t)o.context;
+    f->sessions = (uint32_t)o.sessions;
+    f->checkpoints = (uint32_t)o.checkpoints;
+    f->lo_bits = (unsigned)(o.lo_bits ? o.lo_bits : p->mode == WN_PLAN_GRADED ? 2 : 0);
+    p->lo_bits = f->lo_bits;
+    p->hi = (uint32_t)o.hi;
+    p->lo = (uint32_t)o.lo;
+    p->protect = (uint32_t)o.protect;
+    p->raw = o.raw;
+    p->top_k = (uint32_t)o.top_k;
+    p->min_experts = (uint32_t)o.min_experts;
+    p->criterion = o.criterion;
+    return true;
+}
+
+/* Raw sums are small in early layers, which are no less needed. */
+static void warn_of_raw(const struct wn_plan *plan)
+{
+    uint32_t starved = 0;
+
+    for (uint32_t i = 0; i < plan->layer_count; i++)
+        starved += plan->layers[i].keep_count == plan->min_experts;
+    complain(
+        "winnow plan: raw sums grow with depth, so early layers lose the most, and they are no less needed: %u of %u "
+        "layers keep the floor of %u only",
+        starved, plan->layer_count, plan->min_experts);
+}
+
+/* Sizes the plan, if a model is there to be cut, and writes it where it is wanted. */
+static bool size_and_write(struct plan_shown *shown, struct wn_plan *plan, struct wn_fit_ledger *ledger,
+                           struct wn_err *err)
+{
+    if (shown->fit && !wn_fit_predict(shown->fit, plan, shown->kept->low_routed, ledger, err))
+        return false;
+    if (shown->fit)
+        plan->bytes = ledger->file_bytes;
+    return !o.cut.out || wn_plan_write(plan, o.cut.out, o.cut.force, err);
+}
+
+static int show(const struct plan_shown *shown)
+{
+    if (common.json)
+        return print_json(json_plan(shown));
+    print_plan(shown);
+    if (!o.cut.out)
+        talk("nothing written: -o PLAN.json writes the plan");
+    return finish_output();
+}
+
+static int make(const char *archive, const struct wn_plan_options *p, const struct wn_fit_options *f)
+{
+    struct wn_fit_ledger ledger;
+    struct wn_plan_kept kept;
+    struct wn_plan plan;
+    struct plan_shown shown = {.plan = &plan,
+                               .kept = &kept,
+                               .fit = p->fit,
+                               .ledger = &ledger,
+                               .options = f,
+                               .bandwidth = o.bandwidth * 1e9,
+                               .of_memory = f->memory > 0};
+    struct wn_err err;
+    int code;
+
+    if (!wn_plan_make(archive, p, &plan, &kept, &err))
+        return talk_failed(&err);
+    if (p->raw)
+        warn_of_raw(&plan);
+    code = size_and_write(&shown, &plan, &ledger, &err) ? show(&shown) : talk_failed(&err);
+    wn_plan_kept_release(&kept);
+    wn_plan_release(&plan);
+    return code;
+}
+
+/* With a model: opened if winnow computes it, priced if not. */
+static int make_with_model(const char *archive, struct wn_plan_options *p, struct wn_fit_options *f)
+{
+    const char *inputs[] = {archive, model_path(o.model)};
+    struct wn_err err;
+    struct wn_model *m = wn_model_open(inputs[1], &err);
+    struct wn_pool *pool = make_pool(&err);
+    struct wn_fit *fit = NULL;
+    int code;
+
+    if (m)
+        tell_warning(m);
+    f->threads = pool ? wn_pool_threads(pool) : 1;
+    if (!pool || (o.cut.out && !wn_output_spares(o.cut.out, inputs, 2, m, &err)) ||
+        (m && f->context && !context_fits(m, f->context, &err)) || !(fit = wn_fit_new(inputs[1], m, f, &err))) {
+        code = talk_failed(&err);
+    } else {
+        p->fit = fit;
+        code = make(archive, p, f);
     }
-    putchar('\n');
+    wn_fit_free(fit);
+    wn_pool_free(pool);
+    wn_model_close(m);
+    return code;
 }
 
 static int run(const struct command *self, int argc, const char **argv)
 {
     struct wn_source_weight weights[MAX_WEIGHTS];
     struct wn_plan_options p = {0};
-    struct wn_plan_kept kept;
-    struct wn_plan plan;
+    struct wn_fit_options f = {0};
     struct wn_err err;
     const char **args;
     int n, code;
 
-    if (!opt_parse(self, table, argc, argv, 1, 1, &args, &n, &code))
+    if (!opt_parse(self, table, argc, argv, 1, 1, &args, &n, &code) || !read_call(self, &p, &f, &code) ||
+        !read_keep(self, &p, &code) || !read_weights(self, weights, &p.weight_count, &code))
         return code;
-    if (o.mode && strcmp(o.mode, "uniform") != 0)
-        return opt_wrong(self, "--mode %s: this version knows uniform", o.mode);
-    if (o.criterion && !wn_plan_criterion_known(o.criterion, &err))
-        return opt_wrong(self, "--criterion: %s", err.msg);
-    if (o.min_experts < 0)
-        return opt_wrong(self, "--min-experts %d is negative", o.min_experts);
-    if (!read_keep(self, &p, &code) || !read_weights(self, weights, &p.weight_count, &code))
-        return code;
-    p.criterion = o.criterion;
     p.weights = p.weight_count ? weights : NULL;
-    p.min_experts = (uint32_t)o.min_experts;
-    if (o.out && !wn_output_spares(o.out, args, 1, NULL, &err))
+    if (o.model)
+        return make_with_model(args[0], &p, &f);
+    if (o.cut.out && !wn_output_spares(o.cut.out, args, 1, NULL, &err))
         return talk_failed(&err);
-    if (!wn_plan_make(args[0], &p, &plan, &kept, &err))
-        return talk_failed(&err);
-    if (o.out && !wn_plan_write(&plan, o.out, o.force, &err)) {
-        code = talk_failed(&err);
-    } else if (common.json) {
-        code = print_json(json_kept(&plan, &kept));
-    } else {
-        print_kept(&plan, &kept);
-        if (!o.out)
-            talk("nothing written: -o PLAN.json writes the plan");
-        code = finish_output();
-    }
-    wn_plan_kept_release(&kept);
-    wn_plan_release(&plan);
-    return code;
+    return make(args[0], &p, &f);
 }
 
 const struct command cmd_plan = {"plan", "SAL.npz --keep N [-o PLAN.json] [OPTIONS]",

@@ -60,8 +60,7 @@ static bool one_of(const struct command *self, const char *option, const char *t
     return false;
 }
 
-/* What the options say about the container; false: a sentence was said. */
-static bool take_format(const struct command *self, const struct cut_options *o, struct wn_prune_options *p)
+bool cut_take_format(const struct command *self, const struct cut_options *o, struct wn_prune_options *p)
 {
     static const char *const formats[] = {"gguf", "hf", "mlx"}, *const encoders[] = {"fit", "minmax"},
                              *const bits[] = {"8", "2", "3", "4", "5", "6", "16"};
@@ -128,7 +127,7 @@ int cut(const struct command *self, const char *source, const struct wn_plan *pl
     } else if (o->joined) {
         p.layout = WN_LAYOUT_JOINED;
     }
-    if (!take_format(self, o, &p))
+    if (!cut_take_format(self, o, &p))
         return EXIT_USAGE;
     p.plan_name = o->plan ? plan_name(o->plan) : NULL;
     /* any mixture of experts is cut, also one that winnow does not compute: then there is no model to warn of */

@@ -39,6 +39,12 @@ struct cut_options {
         "force", 'f', POPT_ARG_NONE, &(o).force, 0, "overwrite the output", NULL                                       \
     }
 
+/*
+ * What --format, --rest-bits and --encoder say about the container goes to p; false: a sentence was said. Commands that only
+ * reckon with a container ask here too.
+ */
+bool cut_take_format(const struct command *self, const struct cut_options *o, struct wn_prune_options *p);
+
 /* Runs it and prints what was done. plan NULL: the identity. Returns the exit code. */
 int cut(const struct command *self, const char *source, const struct wn_plan *plan, const struct cut_options *o);
 
