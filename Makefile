@@ -63,7 +63,7 @@ old-cpu: build
 sparse: build
 	tools/make-sparse.sh build/sparse
 	WINNOW_SPARSE=$(CURDIR)/build/sparse ctest --preset release \
-	    -R 'formats/test_source|model/test_bind$$|model/test_inspect|jobs/test_prune_sparse|jobs/test_calibrate_need|cli/full-size'
+	    -R 'formats/test_source|model/test_bind$$|model/test_inspect|jobs/test_prune_sparse|jobs/test_plan_sparse|jobs/test_calibrate_need|cli/full-size'
 
 # a calibration killed at 200 random moments, and taken up
 kills: build
