@@ -26,12 +26,13 @@ static const struct poptOption table[] = {
 
 static json_t *json_need(const struct wn_calibrate_need *n)
 {
-    return json_pack("{sI sI sI sI sI sI sI sI sI sI sI sI}", "sequences", (json_int_t)n->sequences, "tokens",
+    return json_pack("{sI sI sI sI sI sI sI sI sI sI sI sI sI}", "sequences", (json_int_t)n->sequences, "tokens",
                      (json_int_t)n->tokens, "sources", (json_int_t)n->sources, "activation_bytes",
-                     (json_int_t)n->activations, "model_read_bytes", (json_int_t)n->model_read,
-                     "activation_moved_bytes", (json_int_t)n->moved, "layer_bytes", (json_int_t)n->layer,
-                     "scratch_bytes", (json_int_t)n->scratch, "record_bytes", (json_int_t)n->records, "base_bytes",
-                     (json_int_t)n->base, "peak_bytes", (json_int_t)n->peak, "chunk_tokens", (json_int_t)n->chunk);
+                     (json_int_t)n->activations, "activation_held_bytes", (json_int_t)n->held, "model_read_bytes",
+                     (json_int_t)n->model_read, "activation_moved_bytes", (json_int_t)n->moved, "layer_bytes",
+                     (json_int_t)n->layer, "scratch_bytes", (json_int_t)n->scratch, "record_bytes",
+                     (json_int_t)n->records, "base_bytes", (json_int_t)n->base, "peak_bytes", (json_int_t)n->peak,
+                     "chunk_tokens", (json_int_t)n->chunk);
 }
 
 /* wn_calibrate_need_fn */
@@ -41,9 +42,10 @@ static bool tell_need(void *arg, const struct wn_calibrate_need *n)
 
     (void)arg;
     talk("%" PRIu64 " tokens in %" PRIu64 " sequences of %" PRIu64 " sources; memory %s at most (largest layer %s), "
-         "%s of activations on disk",
+         "%s of activations %son disk",
          n->tokens, n->sequences, n->sources, text_size(n->peak, peak, sizeof peak),
-         text_size(n->layer, layer, sizeof layer), text_size(n->activations, disk, sizeof disk));
+         text_size(n->layer, layer, sizeof layer), text_size(n->activations, disk, sizeof disk),
+         n->held ? "in memory and " : "");
     return !interrupted();
 }
 

@@ -33,11 +33,13 @@ struct wn_calibrate_options {
  * What a run takes. peak is the largest resident set of the whole process: what it holds when the run begins (program,
  * tables of the model, the corpus' ids: base), and on top the mapped and owned bytes of the largest layer, the scratch
  * and the records. Activations are read and written through buffers that are part of the scratch; the system's file
- * cache is not counted. Under `ram` fewer tokens go through a layer at a time, which makes the scratch smaller.
+ * cache is not counted. Where `ram` has room for all of them they are held in memory and read from there; they are written
+ * in any case, so that the run can be taken up. Under `ram` fewer tokens go through a layer at a time, which makes the scratch smaller.
  */
 struct wn_calibrate_need {
     uint64_t sequences, tokens, sources;
-    uint64_t activations; /* bytes on disk: the running stream twice, and the banks, of all tokens */
+    uint64_t activations; /* bytes on disk at most: of all tokens the banks, and what enters and leaves a layer */
+    uint64_t held;        /* of those, bytes in memory besides: all where `ram` allows for it, otherwise 0 */
     uint64_t model_read;  /* bytes of the model's files that the layers and the embedding have; each is read once */
     uint64_t moved;       /* bytes of activations read and written in all, mostly within the system's file cache */
     uint64_t layer;       /* largest layer */

@@ -90,6 +90,7 @@ static bool init_buffers(struct wn_calibration_run *r, struct wn_err *err)
 static bool write_archive(struct wn_calibration_run *r, struct wn_err *err)
 {
     wn_arena_release(&r->buffers.arena);
+    wn_store_let_go(&r->store);
     wn_saliency_add_up(&r->sums);
     wn_saliency_add_halves(&r->sums);
     if (!wn_saliency_write(&r->sums, r->c.options->out, r->c.options->overwrite, err))

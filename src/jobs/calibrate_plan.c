@@ -96,7 +96,7 @@ static void size_chunk(struct wn_calibration *c, unsigned threads, uint64_t embe
 
     n->chunk = chunk;
     n->scratch = lay_out(&b, c, chunk, threads);
-    n->peak = most(wn_add_capped(n->scratch, n->records + most(n->layer, embedding)), 3 * n->records);
+    n->peak = most(wn_add_capped(n->scratch + n->held, n->records + most(n->layer, embedding)), 3 * n->records);
     n->peak = wn_add_capped(most(wn_add_capped(n->peak, n->base), c->corpus.reading), UNFORESEEN);
 }
 
@@ -105,6 +105,11 @@ static bool fit_ram(struct wn_calibration *c, unsigned threads, uint64_t embeddi
     uint64_t ram = c->options->ram;
     uint32_t chunk = c->corpus.longest < CHUNK_MOST ? c->corpus.longest : CHUNK_MOST;
 
+    c->need.held = c->need.activations;
+    size_chunk(c, threads, embedding, chunk);
+    if (ram >= c->need.peak)
+        return true;
+    c->need.held = 0;
     for (size_chunk(c, threads, embedding, chunk); ram && c->need.peak > ram && chunk > CHUNK_LEAST;
          size_chunk(c, threads, embedding, chunk))
         chunk = chunk / 2 > CHUNK_LEAST ? chunk / 2 : CHUNK_LEAST;
@@ -131,12 +136,23 @@ static uint64_t moved_streams(const struct wn_config *k)
     return streams;
 }
 
+size_t wn_calibration_streams(const struct wn_config *k)
+{
+    size_t streams = 0, banks = 0;
+
+    for (uint32_t i = 0; i < k->layer_count; i++) {
+        streams = (size_t)most(streams, banks + 1 + (i + 1 < k->layer_count));
+        banks += wn_layer_banks(k, i);
+    }
+    return streams;
+}
+
 static bool work_out(struct wn_calibration *c, unsigned threads, struct wn_err *err)
 {
     const struct wn_config *k = c->config;
     struct wn_calibrate_need *n = &c->need;
     struct wn_ends ends;
-    uint64_t embedding, streams = (uint64_t)wn_bank_count(k) + 2;
+    uint64_t embedding, streams = wn_calibration_streams(k);
 
     n->sequences = c->corpus.sequence_count;
     n->tokens = c->corpus.tokens;

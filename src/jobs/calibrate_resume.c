@@ -115,8 +115,10 @@ bool wn_calibration_open_store(struct wn_calibration_run *r, struct wn_err *err)
         return false;
     ok = wn_store_open(&r->store, folder, facts, FACTS, o->fresh, err);
     free(folder);
+    if (!ok)
+        return false;
     wn_store_shape(&r->store, r->c.corpus.tokens, (uint64_t)r->c.config->hidden_size * sizeof(float));
-    return ok;
+    return !r->c.need.held || wn_store_hold(&r->store, wn_calibration_streams(r->c.config), err);
 }
 
 bool wn_calibration_take_up(struct wn_calibration_run *r, struct wn_err *err)

@@ -1,5 +1,5 @@
 /* See store.h. */
-#include "jobs/store.h"
+#include "jobs/store_parts.h"
 #include "base/alloc.h"
 #include "base/checked.h"
 
@@ -214,6 +214,7 @@ void wn_store_close(struct wn_store *s)
     if (!s->folder)
         return;
     wn_store_close_streams(s);
+    wn_store_let_go(s);
     wn_outfile_abandon(&s->out);
     wn_fingerprint_release(&s->print);
     wn_lock_release(&s->lock);
@@ -257,11 +258,24 @@ static bool stream_find(const struct wn_store *s, uint32_t layer, struct wn_file
     return false;
 }
 
+/* The next open stream: from memory, or the file, which what is held is filled from first. */
 static bool stream_open(struct wn_store *s, uint32_t layer, struct wn_err *err)
 {
-    if (!stream_find(s, layer, &s->stream[s->stream_count], err))
-        return false;
-    s->stream_count++;
+    struct wn_file f;
+
+    if (!wn_held_find(s, layer)) {
+        if (!stream_find(s, layer, &f, err))
+            return false;
+        if (!wn_held_load(s, layer, &f, err)) {
+            wn_file_close(&f);
+            return false;
+        }
+        if (s->held_count)
+            wn_file_close(&f);
+        else
+            s->stream[s->stream_count] = f;
+    }
+    s->memory[s->stream_count++] = wn_held_find(s, layer);
     return true;
 }
 
@@ -305,7 +319,8 @@ bool wn_store_open_streams(struct wn_store *s, const uint32_t *layers, size_t n,
 {
     wn_store_close_streams(s);
     s->stream = wn_alloc(n, sizeof *s->stream, err);
-    if (!s->stream)
+    s->memory = wn_alloc(n, sizeof *s->memory, err);
+    if (!s->stream || !s->memory)
         return false;
     for (size_t i = 0; i < n; i++)
         if (!stream_open(s, layers[i], err))
@@ -316,15 +331,22 @@ bool wn_store_open_streams(struct wn_store *s, const uint32_t *layers, size_t n,
 void wn_store_close_streams(struct wn_store *s)
 {
     for (size_t i = 0; i < s->stream_count; i++)
-        wn_file_close(&s->stream[i]);
+        if (!s->memory[i])
+            wn_file_close(&s->stream[i]);
     free(s->stream);
+    free(s->memory);
     s->stream = NULL;
+    s->memory = NULL;
     s->stream_count = 0;
 }
 
 bool wn_store_read(const struct wn_store *s, size_t i, uint64_t first, size_t n, float *dst, struct wn_err *err)
 {
     assert(i < s->stream_count);
+    if (s->memory[i]) {
+        memcpy(dst, (const char *)s->memory[i] + first * s->token_bytes, n * (size_t)s->token_bytes);
+        return true;
+    }
     return wn_file_read(&s->stream[i], first * s->token_bytes, dst, n * (size_t)s->token_bytes, err);
 }
 
@@ -336,7 +358,8 @@ bool wn_store_begin_stream(struct wn_store *s, uint32_t layer, struct wn_err *er
     if (!path)
         return false;
     wn_fingerprint_release(&s->print);
-    ok = wn_fingerprint_begin(&s->print, err) && wn_outfile_open(&s->out, path, true, err);
+    ok = wn_held_begin(s, layer, err) && wn_fingerprint_begin(&s->print, err) &&
+         wn_outfile_open(&s->out, path, true, err);
     free(path);
     return ok;
 }
@@ -345,6 +368,7 @@ bool wn_store_write(struct wn_store *s, size_t n, const float *src, struct wn_er
 {
     size_t bytes = n * (size_t)s->token_bytes;
 
+    wn_held_write(s, s->out.at, src, bytes);
     return wn_fingerprint_add(&s->print, src, bytes, err) && wn_outfile_write(&s->out, src, bytes, err);
 }
 
@@ -353,8 +377,11 @@ bool wn_store_commit_stream(struct wn_store *s, struct wn_err *err)
     uint8_t digest[WN_DIGEST_BYTES];
 
     assert(s->out.at == s->tokens * s->token_bytes);
-    return wn_fingerprint_end(&s->print, digest, err) && wn_outfile_write(&s->out, digest, sizeof digest, err) &&
-           wn_outfile_commit(&s->out, err);
+    if (!wn_fingerprint_end(&s->print, digest, err) || !wn_outfile_write(&s->out, digest, sizeof digest, err) ||
+        !wn_outfile_commit(&s->out, err))
+        return false;
+    wn_held_commit(s);
+    return true;
 }
 
 void wn_store_drop_stream(struct wn_store *s, uint32_t layer)
@@ -362,6 +389,7 @@ void wn_store_drop_stream(struct wn_store *s, uint32_t layer)
     struct wn_err ignored;
     char *path = stream_path(s, layer, &ignored);
 
+    wn_held_drop(s, layer);
     if (path)
         (void)wn_path_remove(path);
     free(path);

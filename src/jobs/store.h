@@ -12,6 +12,9 @@
  * stream that a layer banks (AttnRes) is that layer's bank for all later ones, so it is kept, and no bank is written
  * twice; the others go as soon as the next one and the record are in place.
  *
+ * Streams can be held in memory besides (store_held.c). They are written all the same, so that a killed run can be taken
+ * up, but not read.
+ *
  * One thread at a time.
  */
 #ifndef WN_JOBS_STORE_H
@@ -28,13 +31,23 @@ struct wn_store_fact {
     char value[64];
 };
 
+/* A stream that is in memory, too. */
+struct wn_held {
+    float *data; /* owned; NULL: not allocated yet */
+    uint32_t layer;
+    enum { WN_HELD_FREE, WN_HELD_FILLING, WN_HELD_WHOLE } state;
+};
+
 struct wn_store {
     char *folder; /* owned, like all pointers here */
     struct wn_lock lock;
     bool made;                    /* the folder was not there before */
     uint64_t token_bytes, tokens; /* a stream's shape */
     struct wn_file *stream;       /* [stream_count] open for reading: the entering stream's banks, then itself */
+    const float **memory; /* [stream_count] where the stream is in memory; NULL: in its file, which then is open */
     size_t stream_count;
+    struct wn_held *held;        /* [held_count] */
+    size_t held_count;           /* 0: nothing is held */
     struct wn_outfile out;       /* the leaving stream ... */
     struct wn_fingerprint print; /* ... and what it is known by */
 };
@@ -53,6 +66,13 @@ void wn_store_remove(struct wn_store *s);
 
 /* The shape of all streams; to be called before any is touched. */
 void wn_store_shape(struct wn_store *s, uint64_t tokens, uint64_t token_bytes);
+
+/*
+ * From now on up to `streams` streams are held in memory; more than that may not be there at a time (banks, what enters a
+ * layer, what leaves it). Memory is taken as it is needed. The second lets go of all of them.
+ */
+WN_CHECKED bool wn_store_hold(struct wn_store *s, size_t streams, struct wn_err *err);
+void wn_store_let_go(struct wn_store *s);
 
 bool wn_store_has_stream(const struct wn_store *s, uint32_t layer);
 bool wn_store_has_record(const struct wn_store *s, uint32_t layer);

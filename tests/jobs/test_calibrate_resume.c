@@ -202,6 +202,7 @@ static void a_run_killed_at_any_moment_ends_the_same(void **state)
         struct calibration c = fresh_run();
         struct wn_err err;
 
+        c.o.ram = i % 2 ? UINT64_C(1) << 32 : 0;
         for (unsigned k = 0; k < 1 + (i % 3 == 2); k++)
             killed += kill_after(&c, wn_rng_below(&rng, whole_us));
         c.o.overwrite = true; /* it may have been quicker than we */
@@ -262,6 +263,7 @@ static void every_refused_allocation_is_survived(void **state)
 
     (void)state;
     assert_true(m && pool);
+    c.o.ram = UINT64_C(1) << 32; /* so that memory for the activations is asked for, too */
     do {
         wn_alloc_fail_after(n);
         ok = wn_calibrate(m, pool, &c.o, NULL, &c.result, &err);
@@ -372,6 +374,59 @@ static void a_damaged_work_folder_is_noticed(void **state)
     }
 }
 
+/* wn_progress_fn: once, in layer 5, the first bytes of a bank are lost in its file. */
+static bool spoil_bank(void *arg, const struct wn_progress *p)
+{
+    const char **out = arg;
+    const float lost[64] = {0};
+    char path[512];
+    int fd;
+
+    if (!*out || !p->step || strncmp(p->step, "layer 5 ", 8) != 0)
+        return true;
+    snprintf(path, sizeof path, "%s.work/stream-000", *out);
+    fd = open(path, O_WRONLY);
+    assert_true(fd >= 0);
+    assert_int_equal(pwrite(fd, lost, sizeof lost, 0), sizeof lost);
+    close(fd);
+    *out = NULL;
+    return true;
+}
+
+static bool same_as_whole(const char *out)
+{
+    struct wn_err err;
+    size_t n[2];
+    char *a = wn_file_slurp(out, 1 << 30, &n[0], &err), *b = wn_file_slurp(whole, 1 << 30, &n[1], &err);
+    bool same = a && b && n[0] == n[1] && memcmp(a, b, n[0]) == 0;
+
+    free(a);
+    free(b);
+    return same;
+}
+
+/* With room for the activations they are read from memory, from the start and when a run is taken up. */
+static void what_is_held_in_memory_is_not_read_again(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct calibration c = fresh_run();
+        const char *out = c.o.out;
+        struct wn_job job = {.progress = spoil_bank, .arg = &out};
+        struct wn_err err;
+
+        c.o.ram = i < 2 ? UINT64_C(1) << 32 : 0;
+        if (i == 1)
+            run_until_killed(&c, 3 * CALLS_PER_LAYER + 1);
+        c.job = &job;
+        CHECK_OK(calibrate(&c, &err), &err);
+        assert_int_equal(c.result.layers_resumed, i == 1 ? 3 : 0);
+        assert_int_equal(c.result.need.held, i < 2 ? c.result.need.activations : 0);
+        assert_null(out);
+        assert_int_equal(same_as_whole(c.o.out), i < 2);
+    }
+}
+
 /* Layer 0 and every fourth after it bank the stream that enters them; the others' streams go. */
 static void only_banks_and_the_running_stream_are_kept(void **state)
 {
@@ -469,6 +524,7 @@ int main(void)
         cmocka_unit_test(another_run_s_state_is_refused_by_name),
         cmocka_unit_test(two_runs_do_not_share_a_work_folder),
         cmocka_unit_test(a_damaged_work_folder_is_noticed),
+        cmocka_unit_test(what_is_held_in_memory_is_not_read_again),
         cmocka_unit_test(only_banks_and_the_running_stream_are_kept),
         cmocka_unit_test(files_of_others_in_the_work_folder_stay),
         cmocka_unit_test(a_folder_that_is_no_work_folder_is_refused_and_untouched),
