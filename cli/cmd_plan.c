@@ -273,6 +273,8 @@ static int make_with_model(const char *archive, struct wn_plan_options *p, struc
 
     if (m)
         tell_warning(m);
+    else
+        talk("%s; only its sizes are known, not what it takes to run", err.msg);
     f->threads = pool ? wn_pool_threads(pool) : 1;
     if (!pool || (o.cut.out && !wn_output_spares(o.cut.out, inputs, 2, m, &err)) ||
         (m && f->context && !context_fits(m, f->context, &err)) || !(fit = wn_fit_new(inputs[1], m, f, &err))) {
@@ -307,6 +309,6 @@ static int run(const struct command *self, int argc, const char **argv)
     return make(args[0], &p, &f);
 }
 
-const struct command cmd_plan = {"plan", "SAL.npz --keep N [-o PLAN.json] [OPTIONS]",
+const struct command cmd_plan = {"plan", "SAL.npz|IMATRIX.gguf --keep N [-o PLAN.json] [OPTIONS]",
                                  "choose which experts stay, from a saliency archive", run,
                                  "saliency.npz --keep 71% --weights code=2,en=1 --out plan.json"};

@@ -13,6 +13,7 @@
 #define COUNTS     ".counts"
 #define NAME_BYTES 256
 #define LAYERS_MAX 65536
+#define SUMS_MAX   (1 << 24)  /* layers x experts: K3 has 83,328, and a small file must not ask for all memory */
 #define EXACT_MAX  16777216.0 /* beyond it f32 leaves numbers out: a count there has been rounded */
 
 struct reading {
@@ -87,6 +88,8 @@ static bool read_count(const struct reading *r, const struct wn_tensor *t, uint6
 /* First walk: shapes, and how many tokens there were. */
 static bool look(struct reading *r, struct wn_err *err)
 {
+    uint32_t widest = 0;
+
     for (size_t i = 0; i < wn_source_tensor_count(r->source); i++) {
         const struct wn_tensor *t = wn_source_tensor_at(r->source, i);
         uint64_t n = wn_tensor_elements(t);
@@ -108,8 +111,13 @@ static bool look(struct reading *r, struct wn_err *err)
             return wn_fail(err, WN_ERR_FORMAT, "'%s' counts %" PRIu64 " experts, others of layer %" PRId32 " %" PRIu32,
                            t->name, n, part.layer, r->experts[part.layer]);
         r->experts[part.layer] = (uint32_t)n;
+        widest = n > widest ? (uint32_t)n : widest;
         r->layers = (uint32_t)part.layer >= r->layers ? (uint32_t)part.layer + 1 : r->layers;
     }
+    if ((uint64_t)r->layers * widest > SUMS_MAX)
+        return wn_fail(err, WN_ERR_FORMAT,
+                       "%" PRIu32 " layers of up to %" PRIu32 " experts are more than are planned for", r->layers,
+                       widest);
     return r->layers > 0 || wn_fail(err, WN_ERR_FORMAT, "no '...exps.weight.counts': the model has no experts");
 }
 

@@ -120,7 +120,8 @@ static void what_is_no_imatrix_or_no_count_is_refused(void **state)
                                 huge[] = {{"blk.1.ffn_gate_exps.weight", 4, {9, 1, 3e7f, 7}}},
                                 dense[] = {{"blk.1.ffn_gate.weight", 1, {10}}},
                                 two[] = {{"blk.1.ffn_gate_exps.weight", 4, {9, 1, 3, 7}},
-                                         {"blk.1.ffn_up_exps.weight", 3, {9, 1, 3}}};
+                                         {"blk.1.ffn_up_exps.weight", 3, {9, 1, 3}}},
+                                far[] = {{"blk.9000000.ffn_gate_exps.weight", 4, {9, 1, 3, 7}}};
     const struct {
         const char *type;
         const struct counted *all;
@@ -131,6 +132,7 @@ static void what_is_no_imatrix_or_no_count_is_refused(void **state)
         {"imatrix", half, 1, "'blk.1.ffn_gate_exps.weight.counts' entry 2: 2.5 is no count"},
         {"imatrix", huge, 1, "is no count"},
         {"imatrix", dense, 1, "the model has no experts"},
+        {"imatrix", far, 1, "the model has no experts"}, /* such a layer is none */
         {"imatrix", two, 2, "'blk.1.ffn_up_exps.weight.counts' counts 3 experts, others of layer 1 4"},
     };
     struct wn_saliency s;
