@@ -8,6 +8,7 @@
 #include "sys/file.h"
 
 #include <stdlib.h>
+#include <winnow/job.h>
 
 /* What is read; released in one place. */
 struct inputs {
@@ -47,6 +48,13 @@ static bool read_inputs(struct inputs *in, const struct wn_report_options *o, st
     return read_evals(in, o, err);
 }
 
+static bool spares_inputs(const struct wn_report_options *o, const char *out, struct wn_err *err)
+{
+    const char *const files[] = {o->saliency_path, o->plan_path};
+
+    return wn_output_spares(out, files, 2, NULL, err) && wn_output_spares(out, o->eval_paths, o->eval_count, NULL, err);
+}
+
 static void release_inputs(struct inputs *in)
 {
     for (size_t i = 0; i < in->count; i++)
@@ -62,7 +70,7 @@ bool wn_report(const struct wn_report_options *o, const char *out, uint64_t *byt
 {
     struct inputs in = {0};
     struct wn_html h = {.err = err};
-    bool ok = wn_outfile_may_open(out, o->overwrite, err) && read_inputs(&in, o, err);
+    bool ok = wn_outfile_may_open(out, o->overwrite, err) && spares_inputs(o, out, err) && read_inputs(&in, o, err);
 
     if (ok) {
         const struct wn_report_page page = {.s = &in.s,
