@@ -7,10 +7,12 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <winnow/eval.h>
 
-#define MAX_TEXTS    64
-#define DEFAULT_WORK "winnow-eval.work"
+#define MAX_TEXTS 64
+/* Of this run alone, so that two may go on in one folder; %ld: the process. */
+#define DEFAULT_WORK "winnow-eval.%ld.work"
 
 static struct {
     const char **texts;
@@ -30,24 +32,33 @@ static const struct poptOption table[] = {
     {"window", 'w', POPT_ARG_INT, &o.window, 0, "tokens per window (default 512)", "N"},
     {"max-windows", 'n', POPT_ARG_LONGLONG, &o.max_windows, 0, "score at most this many windows of each text", "N"},
     {"stream", 0, POPT_ARG_NONE, &o.stream, 0, "one layer at a time, for models larger than memory", NULL},
-    {"work", 0, POPT_ARG_STRING, &o.work, 0, "folder of --stream's activations (default: " DEFAULT_WORK ")", "DIR"},
+    {"work", 0, POPT_ARG_STRING, &o.work, 0, "folder of --stream's activations (default: one of its own, here)", "DIR"},
     {"ram", 0, POPT_ARG_STRING, &o.ram, 0, "refuse to start when more memory would be needed", "SIZE"},
     POPT_TABLEEND};
 
-/* "en=heldout.txt" names its domain; a bare file is its own name without folder and ending (*made, to be freed). */
-static struct wn_eval_text text_of(char *arg, char **made)
+/*
+ * "en=heldout.txt" names its domain; a bare file is its own name without folder and ending (*made, to be freed). False, with
+ * the reason said, when one of the two is empty.
+ */
+static bool read_text(const struct command *self, char *arg, struct wn_eval_text *text, char **made)
 {
     char *equals = strchr(arg, '='), *slash, *name, *dot;
 
-    if (equals && equals != arg && !memchr(arg, '/', (size_t)(equals - arg))) {
+    if (equals && !memchr(arg, '/', (size_t)(equals - arg))) {
+        if (equals == arg || !equals[1])
+            return opt_wrong(self, "--text %s: DOMAIN=FILE is wanted, and the %s is empty", arg,
+                             equals == arg ? "domain" : "file"),
+                   false;
         *equals = '\0';
-        return (struct wn_eval_text){arg, equals + 1};
+        *text = (struct wn_eval_text){arg, equals + 1};
+        return true;
     }
     slash = strrchr(arg, '/');
     *made = name = strdup(slash ? slash + 1 : arg);
     if (name && (dot = strrchr(name, '.')) && dot != name)
         *dot = '\0';
-    return (struct wn_eval_text){name ? name : arg, arg};
+    *text = (struct wn_eval_text){name ? name : arg, arg};
+    return true;
 }
 
 /* ---- JSON ---- */
@@ -266,7 +277,7 @@ static int run(const struct command *self, int argc, const char **argv)
     struct wn_eval_text texts[MAX_TEXTS];
     struct wn_eval_options e = {.texts = texts, .told = tell_need};
     struct wn_err err;
-    char *made[MAX_TEXTS] = {0}, *parent;
+    char *made[MAX_TEXTS] = {0}, *parent, work[64];
     const char **args;
     int n, code;
 
@@ -279,12 +290,14 @@ static int run(const struct command *self, int argc, const char **argv)
     e.masked = o.masked;
     e.plan = o.plan;
     e.stream = o.stream;
-    e.work = o.work ? o.work : DEFAULT_WORK;
+    (void)snprintf(work, sizeof work, DEFAULT_WORK, (long)getpid());
+    e.work = o.work ? o.work : work;
     while (o.texts[e.text_count])
         if (++e.text_count > MAX_TEXTS)
             return opt_wrong(self, "at most %d texts", MAX_TEXTS);
     for (size_t i = 0; i < e.text_count; i++)
-        texts[i] = text_of((char *)(uintptr_t)o.texts[i], &made[i]);
+        if (!read_text(self, (char *)(uintptr_t)o.texts[i], &texts[i], &made[i]))
+            return EXIT_USAGE;
     parent = o.against ? strdup(model_path(o.against)) : NULL; /* the next answer takes its place */
     code = score(model_path(args[0]), parent, &e, &err);
     free(parent);

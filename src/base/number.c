@@ -2,6 +2,7 @@
 #include "base/number.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,5 +30,28 @@ const char *wn_number_text(double v, char out[WN_NUMBER_BYTES])
             break;
     }
     plain_point(out);
+    return out;
+}
+
+const char *wn_size_text(uint64_t bytes, char out[WN_SIZE_TEXT_BYTES])
+{
+    static const char units[] = "BKMGTPE";
+    uint64_t unit = 1, step; /* step: what the last digit shown counts */
+    size_t u = 0;
+    int n = snprintf(out, WN_SIZE_TEXT_BYTES, "%" PRIu64 " bytes", bytes);
+
+    while (bytes / unit >= 1000 && units[u + 1]) {
+        unit *= 1000;
+        u++;
+    }
+    if (u == 0)
+        return out;
+    step = bytes / unit >= 100 ? unit : bytes / unit >= 10 ? unit / 10 : unit / 100;
+    bytes = bytes / step + (bytes % step != 0);
+    if (step == unit)
+        (void)snprintf(out + n, WN_SIZE_TEXT_BYTES - (size_t)n, " (%" PRIu64 " %cB)", bytes, units[u]);
+    else
+        (void)snprintf(out + n, WN_SIZE_TEXT_BYTES - (size_t)n, " (%" PRIu64 ".%0*" PRIu64 " %cB)",
+                       bytes / (unit / step), step == unit / 10 ? 1 : 2, bytes % (unit / step), units[u]);
     return out;
 }

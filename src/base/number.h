@@ -14,4 +14,12 @@
  */
 const char *wn_number_text(double v, char out[WN_NUMBER_BYTES]);
 
+#define WN_SIZE_TEXT_BYTES 64
+
+/*
+ * A size both ways, to be compared with a file's and to be read: "231735296 bytes (232 MB)". The second is three digits
+ * rounded up, so that who is told it as enough has enough; below 1000 bytes there is none. Returns out.
+ */
+const char *wn_size_text(uint64_t bytes, char out[WN_SIZE_TEXT_BYTES]);
+
 #endif

@@ -5,6 +5,7 @@
 #include "jobs/calibrate_parts.h"
 #include "base/alloc.h"
 #include "base/checked.h"
+#include "base/number.h"
 #include "sys/clock.h"
 
 #include <inttypes.h>
@@ -100,6 +101,16 @@ static void size_chunk(struct wn_calibration *c, unsigned threads, uint64_t embe
     n->peak = wn_add_capped(most(wn_add_capped(n->peak, n->base), c->corpus.reading), UNFORESEEN);
 }
 
+static bool fail_need(const struct wn_calibration *c, struct wn_err *err)
+{
+    uint64_t enough = (c->need.peak + NAMED_SLACK + NAMED_STEP - 1) / NAMED_STEP * NAMED_STEP;
+    char need[WN_SIZE_TEXT_BYTES], layer[WN_SIZE_TEXT_BYTES], allowed[WN_SIZE_TEXT_BYTES];
+
+    return wn_fail(
+        err, WN_ERR_ARG, "calibrating needs at least %s of memory, %s for the largest layer, and %s are allowed",
+        wn_size_text(enough, need), wn_size_text(c->need.layer, layer), wn_size_text(c->options->ram, allowed));
+}
+
 static bool fit_ram(struct wn_calibration *c, unsigned threads, uint64_t embedding, struct wn_err *err)
 {
     uint64_t ram = c->options->ram;
@@ -114,10 +125,7 @@ static bool fit_ram(struct wn_calibration *c, unsigned threads, uint64_t embeddi
          size_chunk(c, threads, embedding, chunk))
         chunk = chunk / 2 > CHUNK_LEAST ? chunk / 2 : CHUNK_LEAST;
     if (ram && c->need.peak > ram)
-        return wn_fail(err, WN_ERR_ARG,
-                       "calibrating needs at least %" PRIu64 " bytes of memory (%" PRIu64
-                       " for the largest layer), and %" PRIu64 " are allowed",
-                       (c->need.peak + NAMED_SLACK + NAMED_STEP - 1) / NAMED_STEP * NAMED_STEP, c->need.layer, ram);
+        return fail_need(c, err);
     return true;
 }
 

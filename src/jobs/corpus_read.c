@@ -7,6 +7,7 @@
 #include "jobs/corpus_parts.h"
 #include "base/alloc.h"
 #include "base/checked.h"
+#include "base/number.h"
 #include "jobs/encode.h"
 #include "text/split.h"
 
@@ -214,6 +215,7 @@ static bool add_object(struct wn_corpus_reader *r, const json_t *line, struct wn
 /* What the line at hand takes until it is done with. A short one is read in any case, so that the need can be told. */
 static bool note_line(struct wn_corpus_reader *r, struct wn_bytes line, struct wn_err *err)
 {
+    char enough[WN_SIZE_TEXT_BYTES], allowed[WN_SIZE_TEXT_BYTES];
     uint64_t values = 1, need;
 
     for (size_t i = 0; i < line.n; i++)
@@ -223,9 +225,9 @@ static bool note_line(struct wn_corpus_reader *r, struct wn_bytes line, struct w
     if (r->o->memory == 0 || line.n <= WN_LINES_AHEAD || need <= r->o->memory)
         return true;
     return wn_fail(err, WN_ERR_ARG,
-                   "to take its %zu bytes apart needs %" PRIu64 " bytes of memory, and %" PRIu64
-                   " are allowed: allow more, or make several lines of it",
-                   line.n, need + NAMED_SLACK, r->o->memory);
+                   "to take its %zu bytes apart needs %s of memory, and %s are allowed: allow more, or make several "
+                   "lines of it",
+                   line.n, wn_size_text(need + NAMED_SLACK, enough), wn_size_text(r->o->memory, allowed));
 }
 
 static bool add_line(struct wn_corpus_reader *r, struct wn_bytes line, struct wn_err *err)

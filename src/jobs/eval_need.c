@@ -3,9 +3,9 @@
 
 #include "base/alloc.h"
 #include "base/checked.h"
+#include "base/number.h"
 #include "sys/clock.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 
 #define CHUNK_MOST  512
@@ -58,7 +58,7 @@ void wn_eval_measure_base(struct wn_eval_job *e)
     for (unsigned i = 0; i < e->sides; i++)
         wn_source_drop_pages(wn_model_source(e->side[i].model));
     wn_memory_give_back();
-    e->result->need.base = wn_resident_memory();
+    e->result->need.base = wn_resident_memory() + (e->counting ? e->kept : 0);
 }
 
 static void size_with(struct wn_eval_job *e, wn_eval_size_fn *size, const void *arg, uint32_t chunk)
@@ -67,7 +67,19 @@ static void size_with(struct wn_eval_job *e, wn_eval_size_fn *size, const void *
 
     n->chunk = chunk;
     size(arg, e, chunk);
-    n->peak = wn_add_capped(wn_add_capped(n->base + UNFORESEEN, n->weights), wn_add_capped(n->scratch, n->records));
+    n->peak = wn_add_capped(wn_add_capped(n->base, n->weights), wn_add_capped(n->scratch, n->records));
+    n->peak = wn_add_capped(n->peak > e->reading ? n->peak : e->reading, UNFORESEEN);
+}
+
+static bool fail_need(const struct wn_eval_job *e, struct wn_err *err)
+{
+    const struct wn_eval_need *n = &e->result->need;
+    uint64_t enough = (n->peak + NAMED_SLACK + NAMED_STEP - 1) / NAMED_STEP * NAMED_STEP;
+    char need[WN_SIZE_TEXT_BYTES], weights[WN_SIZE_TEXT_BYTES], allowed[WN_SIZE_TEXT_BYTES];
+
+    return wn_fail(err, WN_ERR_ARG, "evaluating needs %s of memory, %s of them weights, and %s are allowed%s",
+                   wn_size_text(enough, need), wn_size_text(n->weights, weights), wn_size_text(e->o->ram, allowed),
+                   e->o->stream ? "" : "; --stream takes one layer at a time");
 }
 
 bool wn_eval_fit(struct wn_eval_job *e, wn_eval_size_fn *size, const void *arg, struct wn_err *err)
@@ -81,11 +93,7 @@ bool wn_eval_fit(struct wn_eval_job *e, wn_eval_size_fn *size, const void *arg, 
     for (size_with(e, size, arg, chunk); ram && n->peak > ram && chunk > CHUNK_LEAST; size_with(e, size, arg, chunk))
         chunk = chunk / 2 > CHUNK_LEAST ? chunk / 2 : CHUNK_LEAST;
     if (ram && n->peak > ram)
-        return wn_fail(err, WN_ERR_ARG,
-                       "evaluating needs %" PRIu64 " bytes of memory (%" PRIu64 " of them weights), and %" PRIu64
-                       " are allowed%s",
-                       (n->peak + NAMED_SLACK + NAMED_STEP - 1) / NAMED_STEP * NAMED_STEP, n->weights, ram,
-                       e->o->stream ? "" : "; --stream takes one layer at a time");
+        return fail_need(e, err);
     if (e->o->told && !e->o->told(e->o->told_arg, n))
         return wn_fail(err, WN_ERR_CANCELED, "stopped on request");
     return take(e, err);

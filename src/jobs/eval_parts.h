@@ -49,6 +49,9 @@ struct wn_eval_job {
     struct wn_dropped dropped; /* by the plan or the config; flags NULL: not known */
     struct wn_eval_ids *text;  /* [text_count], owned */
     size_t windows;            /* of all texts */
+    /* Bytes: of the process before the texts; of ids that stay; at most while texts were read. */
+    uint64_t before, kept, reading;
+    bool counting; /* the ids are more than the memory allowed: they were only counted, the need is refused */
     struct wn_eval_losses losses;
     float *logits; /* [sides][WN_EVAL_ROWS][vocab], owned */
     struct wn_eval_result *result;

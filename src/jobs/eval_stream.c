@@ -120,6 +120,7 @@ static void size_chunk(const void *arg, struct wn_eval_job *e, uint32_t chunk)
     }
     n->weights = z->layer > z->heads ? z->layer : z->heads;
     n->scratch = wn_add_capped(walk > heads ? walk : heads, wn_eval_logits_bytes(e));
+    n->scratch = wn_add_capped(n->scratch, e->windows * sizeof(struct wn_sequence));
 }
 
 static bool check_disk(const struct stream *s, struct wn_err *err)
@@ -171,7 +172,7 @@ static bool chunk_done(void *arg, uint64_t done, struct wn_err *err)
     (void)snprintf(phase, sizeof phase, "evaluating the %s", side_names[s->at]);
     if (s->embedding)
         return wn_job_step(s->e->job, phase, "embedding", done, all * (layers + 1), "tokens", err);
-    (void)snprintf(step, sizeof step, "layer %" PRIu32 " of 0 to %" PRIu64, s->layer, layers - 1);
+    (void)snprintf(step, sizeof step, "layer %" PRIu32 " of %" PRIu64, s->layer + 1, layers);
     return wn_job_step(s->e->job, phase, step, all * (s->layer + 1) + done, all * (layers + 1), "tokens", err);
 }
 

@@ -1,20 +1,22 @@
 /*
- * The texts of an evaluation as windows of ids, and their hashes. Two models can be compared only where a token is the
+ * The texts of an evaluation as windows of ids, and their hashes. A text is read once, a piece at a time, and only ids that
+ * will be scored stay. Two models can be compared only where a token is the
  * same for both: their vocabularies must have the same ordinary tokens under the same ids. (How text is split before, all have
  * in common: text/pattern.c.)
  */
 #include "base/alloc.h"
-#include "base/bytes.h"
+#include "base/checked.h"
+#include "jobs/encode.h"
 #include "jobs/eval_parts.h"
-#include "jobs/fingerprint.h"
-#include "sys/file.h"
+#include "sys/clock.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define TEXT_LIMIT ((uint64_t)1 << 32)
+/* While a window's ids are made: their array, and half of it again where it cannot grow in place. */
+#define ENCODE_BYTES_PER_ID 6
 
 /* Special tokens never come out of a text, so their names may differ. */
 static bool same_token(const struct wn_vocab *a, const struct wn_vocab *b, uint32_t id)
@@ -47,27 +49,10 @@ static bool check_vocabularies(const struct wn_eval_job *e, const struct wn_voca
     return true;
 }
 
-/* Takes the ids. */
-static bool keep_windows(struct wn_eval_job *e, size_t t, uint32_t *ids, size_t count, struct wn_err *err)
+static void hex(const uint8_t digest[WN_DIGEST_BYTES], char out[65])
 {
-    struct wn_eval_domain *d = &e->result->domains[t];
-    uint32_t *kept;
-
-    d->tokens = count;
-    d->windows = count / e->window;
-    if (e->o->max_windows && d->windows > e->o->max_windows)
-        d->windows = e->o->max_windows;
-    d->predicted = d->windows * wn_eval_predicted(e);
-    if (d->windows == 0) {
-        free(ids);
-        return wn_fail(err, WN_ERR_ARG, "%zu tokens, fewer than one window of %" PRIu32, count, e->window);
-    }
-    e->text[t] = (struct wn_eval_ids){ids, e->windows};
-    e->windows += (size_t)d->windows;
-    kept = wn_realloc(ids, (size_t)d->windows * e->window, sizeof *ids, err);
-    if (kept)
-        e->text[t].ids = kept;
-    return kept != NULL;
+    for (int i = 0; i < WN_DIGEST_BYTES; i++)
+        (void)snprintf(out + 2 * i, 3, "%02x", digest[i]);
 }
 
 bool wn_eval_hash(const char *bytes, size_t n, char out[65], struct wn_err *err)
@@ -79,27 +64,92 @@ bool wn_eval_hash(const char *bytes, size_t n, char out[65], struct wn_err *err)
     if (!wn_fingerprint_begin(&f, err))
         return false;
     ok = wn_fingerprint_add(&f, bytes, n, err) && wn_fingerprint_end(&f, digest, err);
+    if (ok)
+        hex(digest, out);
     wn_fingerprint_release(&f);
-    for (int i = 0; ok && i < WN_DIGEST_BYTES; i++)
-        (void)snprintf(out + 2 * i, 3, "%02x", digest[i]);
     return ok;
+}
+
+/* A text while it is read: the ids that will be scored, and the number of all. */
+struct reading {
+    struct wn_eval_job *e;
+    struct wn_lines lines;
+    struct wn_buf ids;
+    uint64_t tokens, most; /* most: ids that can be scored */
+};
+
+/*
+ * What the process holds at most by now. Where that is more than it may, ids are counted from here on and no longer kept:
+ * the refusal that follows names what all of them take (eval_need.c).
+ */
+static void use(struct reading *r, size_t n, size_t bytes)
+{
+    struct wn_eval_job *e = r->e;
+    uint64_t now = e->before + e->kept + r->lines.held.n + bytes + n * ENCODE_BYTES_PER_ID;
+
+    e->reading = now > e->reading ? now : e->reading;
+    if (e->o->ram && now > e->o->ram)
+        e->counting = true;
+    if (e->counting)
+        wn_buf_release(&r->ids);
+}
+
+/* wn_take_ids_fn */
+static bool take_ids(void *arg, const uint32_t *ids, size_t n, size_t bytes, struct wn_err *err)
+{
+    struct reading *r = arg;
+    uint64_t room = r->tokens < r->most ? r->most - r->tokens : 0;
+    size_t kept = (size_t)wn_min_u64(n, room) * sizeof *ids;
+
+    r->tokens += n;
+    r->e->kept += kept;
+    use(r, n, bytes);
+    return r->e->counting || wn_buf_add(&r->ids, ids, kept, err);
+}
+
+/* The ids of whole windows are the text's, what is behind them goes. */
+static bool keep_windows(struct reading *r, size_t t, struct wn_err *err)
+{
+    struct wn_eval_job *e = r->e;
+    struct wn_eval_domain *d = &e->result->domains[t];
+    void *kept;
+
+    d->tokens = r->tokens;
+    d->windows = wn_min_u64(r->tokens, r->most) / e->window;
+    d->predicted = d->windows * wn_eval_predicted(e);
+    if (d->windows == 0)
+        return wn_fail(err, WN_ERR_ARG, "%" PRIu64 " tokens, fewer than one window of %" PRIu32, r->tokens, e->window);
+    e->text[t].first = e->windows;
+    e->windows += (size_t)d->windows;
+    if (e->counting)
+        return true;
+    kept = wn_realloc(r->ids.at, (size_t)d->windows * e->window, sizeof(uint32_t), err);
+    if (!kept)
+        return false;
+    e->text[t].ids = kept;
+    r->ids = (struct wn_buf){0};
+    return true;
 }
 
 static bool read_text(struct wn_eval_job *e, size_t t, const struct wn_vocab *vocab, struct wn_err *err)
 {
     const struct wn_eval_text *from = &e->o->texts[t];
     struct wn_eval_domain *d = &e->result->domains[t];
-    uint32_t *ids;
-    size_t n, count;
-    char *text = wn_file_slurp(from->path, TEXT_LIMIT, &n, err);
+    struct reading r = {.e = e};
+    uint8_t digest[WN_DIGEST_BYTES];
     bool ok;
 
-    if (!text)
+    if (!e->o->max_windows || !wn_mul_u64(e->o->max_windows, e->window, &r.most))
+        r.most = UINT64_MAX;
+    if (!wn_lines_open(&r.lines, from->path, err))
         return false;
     (void)snprintf(d->domain, sizeof d->domain, "%s", from->domain);
-    ok = wn_eval_hash(text, n, d->sha256, err) && wn_vocab_encode(vocab, text, n, false, &ids, &count, err) &&
-         keep_windows(e, t, ids, count, err);
-    free(text);
+    ok = wn_encode_rest(vocab, &r.lines, take_ids, &r, err) && wn_lines_digest(&r.lines, digest, err) &&
+         keep_windows(&r, t, err);
+    if (ok)
+        hex(digest, d->sha256);
+    wn_buf_release(&r.ids);
+    wn_lines_close(&r.lines);
     return ok || wn_fail_in(err, "'%s'", from->path);
 }
 
@@ -112,6 +162,8 @@ bool wn_eval_read_texts(struct wn_eval_job *e, struct wn_err *err)
             return wn_fail_in(err, "evaluating needs a vocabulary");
     if (e->sides > 1 && !check_vocabularies(e, vocab[WN_EVAL_MODEL], vocab[WN_EVAL_PARENT], err))
         return false;
+    wn_memory_give_back();
+    e->before = wn_resident_memory();
     for (size_t t = 0; t < e->o->text_count; t++)
         if (!read_text(e, t, vocab[WN_EVAL_MODEL], err))
             return false;

@@ -81,16 +81,21 @@ bool wn_lines_next(struct wn_lines *l, struct wn_bytes *line, struct wn_err *err
     return true;
 }
 
-bool wn_lines_fingerprint(struct wn_lines *l, char out[17], struct wn_err *err)
+bool wn_lines_digest(struct wn_lines *l, uint8_t digest[WN_DIGEST_BYTES], struct wn_err *err)
 {
-    uint8_t digest[WN_DIGEST_BYTES];
-
     while (!l->ended) {
         l->held.n = l->start = 0;
         if (!lines_fill(l, err))
             return false;
     }
-    if (!wn_fingerprint_end(&l->print, digest, err))
+    return wn_fingerprint_end(&l->print, digest, err);
+}
+
+bool wn_lines_fingerprint(struct wn_lines *l, char out[17], struct wn_err *err)
+{
+    uint8_t digest[WN_DIGEST_BYTES];
+
+    if (!wn_lines_digest(l, digest, err))
         return false;
     wn_fingerprint_text(digest, out);
     return true;

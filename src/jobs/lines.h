@@ -29,7 +29,8 @@ WN_CHECKED bool wn_lines_next(struct wn_lines *l, struct wn_bytes *line, struct 
 WN_CHECKED bool wn_lines_want(struct wn_lines *l, size_t n, struct wn_bytes *next, struct wn_err *err);
 /* Passes over n bytes of what wn_lines_want has given. */
 void wn_lines_pass(struct wn_lines *l, size_t n);
-/* 16 hex digits of the whole file's SHA-256. To be called last: what is left is read. */
+/* The whole file's SHA-256, or 16 hex digits of it. To be called last: what is left is read. */
+WN_CHECKED bool wn_lines_digest(struct wn_lines *l, uint8_t digest[WN_DIGEST_BYTES], struct wn_err *err);
 WN_CHECKED bool wn_lines_fingerprint(struct wn_lines *l, char out[17], struct wn_err *err);
 
 #endif

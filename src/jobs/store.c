@@ -112,8 +112,8 @@ static bool check_folder(const struct wn_store *s, struct wn_err *err)
             foreign = names[i];
     }
     if (foreign && !state)
-        wn_fail(err, WN_ERR_ARG, "'%s' is no work folder of a calibration, but has '%s' in it: name a new folder",
-                s->folder, foreign);
+        wn_fail(err, WN_ERR_ARG, "'%s' is no work folder of winnow's, but has '%s' in it: name a new folder", s->folder,
+                foreign);
     wn_names_free(names, n);
     return state || !foreign;
 }
@@ -125,7 +125,7 @@ static bool lock_take(struct wn_store *s, struct wn_err *err)
 
     free(path);
     if (taken)
-        wn_fail(err, WN_ERR_ARG, "another calibration is at work in '%s', or has just finished", s->folder);
+        wn_fail(err, WN_ERR_ARG, "another run is at work in '%s', or has just finished", s->folder);
     return ok;
 }
 

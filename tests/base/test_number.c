@@ -62,10 +62,32 @@ static void a_locale_with_commas_changes_nothing(void **state)
     (void)setlocale(LC_ALL, "C");
 }
 
+static void a_size_is_told_to_the_byte_and_in_three_digits_that_are_enough(void **state)
+{
+    static const struct {
+        uint64_t bytes;
+        const char *text;
+    } sizes[] = {{0, "0 bytes"},
+                 {999, "999 bytes"},
+                 {1000, "1000 bytes (1.00 KB)"},
+                 {25000000, "25000000 bytes (25.0 MB)"},
+                 {17825792, "17825792 bytes (17.9 MB)"},
+                 {9999999, "9999999 bytes (10.00 MB)"},
+                 {231735296, "231735296 bytes (232 MB)"},
+                 {1560936091448, "1560936091448 bytes (1.57 TB)"},
+                 {UINT64_MAX, "18446744073709551615 bytes (18.5 EB)"}};
+    char out[WN_SIZE_TEXT_BYTES];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        assert_string_equal(wn_size_text(sizes[i].bytes, out), sizes[i].text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_number_is_told_in_as_few_digits_as_tell_it),
+        cmocka_unit_test(a_size_is_told_to_the_byte_and_in_three_digits_that_are_enough),
         cmocka_unit_test(a_locale_with_commas_changes_nothing),
     };
 

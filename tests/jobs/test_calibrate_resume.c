@@ -315,7 +315,7 @@ static bool run_another(void *arg, const struct wn_progress *p)
 
     (void)p;
     if (c->threads++ < 4) /* a few times will do */
-        CHECK_FAILS(calibrate(c, &err), &err, "another calibration is at work in");
+        CHECK_FAILS(calibrate(c, &err), &err, "another run is at work in");
     return true;
 }
 
@@ -489,7 +489,7 @@ static void a_folder_that_is_no_work_folder_is_refused_and_untouched(void **stat
         put(work, "stream-000");
         c.o.work = work;
         c.o.fresh = fresh;
-        CHECK_FAILS(calibrate(&c, &err), &err, "is no work folder of a calibration, but has 'stream-000' in it");
+        CHECK_FAILS(calibrate(&c, &err), &err, "is no work folder of winnow's, but has 'stream-000' in it");
         CHECK_OK(wn_path_list(work, &names, &n, &err), &err);
         assert_int_equal(n, 1);
         wn_names_free(names, n);

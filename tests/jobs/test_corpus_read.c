@@ -249,7 +249,7 @@ static void a_long_line_that_cannot_be_taken_apart_within_the_memory_is_refused(
     o = reading(put("c.jsonl", &file));
     o.memory = 20000000;
     CHECK_FAILS(wn_corpus_read(&c, &o, &err), &err, "line 1: to take its 12000");
-    assert_true(wn_test_contains(err.msg, "and 20000000 are allowed: allow more, or make several lines of it"));
+    assert_true(wn_test_contains(err.msg, "and 20000000 bytes (20.0 MB) are allowed: allow more, or make several lines of it"));
     o.memory = strtoull(strstr(err.msg, "needs ") + strlen("needs "), NULL, 10);
     CHECK_OK(wn_corpus_read(&c, &o, &err), &err);
     wn_corpus_release(&c);

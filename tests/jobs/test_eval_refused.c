@@ -181,7 +181,7 @@ static void too_little_memory_and_a_road_without_a_folder_are_refused(void **sta
     o.stream = true;
     check_refused(eval_pruned, o, "streaming needs a work folder");
     o.work = eval_work_path;
-    check_refused(eval_pruned, o, "and 1048576 are allowed");
+    check_refused(eval_pruned, o, "and 1048576 bytes (1.05 MB) are allowed");
     o.ram = 0;
     wn_path_pretend_space(1000);
     check_refused(eval_pruned, o, "1000 are free");
