@@ -75,14 +75,19 @@ void talk(const char *fmt, ...) WN_PRINTF(1, 2);
 
 /*
  * To a person, with the control characters made visible that came in by a name, a label or a token (print.c): say to
- * stdout (line ends stay), complain a line to stderr, say_text generated text: as it is, but for a terminal.
+ * stdout (line ends stay where fmt begins or ends with them), complain a line to stderr, say_text generated text: as it
+ * is, but for a terminal.
  */
 void say(const char *fmt, ...) WN_PRINTF(1, 2);
 void complain(const char *fmt, ...) WN_PRINTF(1, 2);
 bool say_text(const char *text, size_t n);
+/* Ends the last line of generated text. */
+bool say_line_end(void);
+/* The same where something went wrong in it, so that what is said begins a line. To be called in a signal handler, too. */
+void end_text_line(void);
 /* What they are made of; `keep` are the control characters that stay. False when f could not take it. */
 bool print_visible(FILE *f, const char *text, size_t n, const char *keep);
-bool vprint_visible(FILE *f, const char *keep, const char *fmt, va_list ap) WN_PRINTF(3, 0);
+bool vprint_visible(FILE *f, const char *fmt, va_list ap) WN_PRINTF(2, 0);
 
 /* Prints "winnow: sentence" and returns the exit code that fits. */
 int talk_failed(const struct wn_err *err);

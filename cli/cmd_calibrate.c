@@ -41,11 +41,11 @@ static bool tell_need(void *arg, const struct wn_calibrate_need *n)
     char peak[32], disk[32], layer[32];
 
     (void)arg;
-    talk("%" PRIu64 " tokens in %" PRIu64 " sequences of %" PRIu64 " sources; memory %s at most (largest layer %s), "
+    talk("%" PRIu64 " tokens in %" PRIu64 " sequence%s of %" PRIu64 " source%s; memory %s at most (largest layer %s), "
          "%s of activations %son disk",
-         n->tokens, n->sequences, n->sources, text_size(n->peak, peak, sizeof peak),
-         text_size(n->layer, layer, sizeof layer), text_size(n->activations, disk, sizeof disk),
-         n->held ? "in memory and " : "");
+         n->tokens, n->sequences, n->sequences == 1 ? "" : "s", n->sources, n->sources == 1 ? "" : "s",
+         text_size(n->peak, peak, sizeof peak), text_size(n->layer, layer, sizeof layer),
+         text_size(n->activations, disk, sizeof disk), n->held ? "in memory and " : "");
     return !interrupted();
 }
 
@@ -112,9 +112,9 @@ static int calibrate(const struct wn_model *m, const struct wn_calibrate_options
         return print_json(j);
     }
     if (!o.dry_run)
-        say("%s: %" PRIu64 " tokens through %" PRIu32 " layers in %.1f s (%.0f tokens/s)%s\n", c->out, r.need.tokens,
-            r.layers_done, r.seconds, r.seconds > 0 ? (double)r.need.tokens / r.seconds : 0,
-            r.layers_resumed ? ", resumed" : "");
+        say("%s: %" PRIu64 " tokens through %" PRIu32 " layer%s in %.1f s (%.0f tokens/s)%s\n", c->out, r.need.tokens,
+            r.layers_done, r.layers_done == 1 ? "" : "s", r.seconds,
+            r.seconds > 0 ? (double)r.need.tokens / r.seconds : 0, r.layers_resumed ? ", resumed" : "");
     return finish_output();
 }
 

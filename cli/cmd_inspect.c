@@ -4,17 +4,19 @@
 #include "cli.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <winnow/machine.h>
 #include <winnow/model.h>
 
-#define HERE "here"
+#define HERE  "here"
+#define UNSET INT_MIN
 
 static struct {
     char *bandwidth;
     int context;
-} o;
+} o = {.context = UNSET};
 
 static double bandwidth; /* bytes/s; 0: not asked for */
 
@@ -127,9 +129,10 @@ static void print_shape(const struct wn_config *c)
             least, most, c->experts_per_token, c->shared_experts);
     if (low_experts(c))
         say("low-bit bank       %" PRIu32 " experts of all MoE layers\n", low_experts(c));
-    say("hidden / latent    %" PRIu32 " / %" PRIu32 "\nvocabulary         %" PRIu32 "\ncontext            %" PRIu32
-        " tokens\n",
-        c->hidden_size, c->latent_size ? c->latent_size : c->hidden_size, c->vocab_size, c->context_length);
+    say("hidden / latent    %" PRIu32 " / %" PRIu32 "\n", c->hidden_size,
+        c->latent_size ? c->latent_size : c->hidden_size);
+    say("vocabulary         %" PRIu32 "\n", c->vocab_size);
+    say("context            %" PRIu32 " tokens\n", c->context_length);
 }
 
 static void print_classes(const struct wn_inspection *in)
@@ -152,10 +155,10 @@ static void print_text(const char *path, const struct wn_inspection *in)
 {
     char count[40];
 
-    say("model              %s\ncontainer          %s, %" PRIu64
-        " file%s\narchitecture       %s%s\nfingerprint        %s\n",
-        path, in->container, in->files, in->files == 1 ? "" : "s", in->architecture,
-        in->known ? "" : " (not one that winnow computes)", in->fingerprint);
+    say("model              %s\n", path);
+    say("container          %s, %" PRIu64 " file%s\n", in->container, in->files, in->files == 1 ? "" : "s");
+    say("architecture       %s%s\n", in->architecture, in->known ? "" : " (not one that winnow computes)");
+    say("fingerprint        %s\n", in->fingerprint);
     if (in->known)
         print_shape(in->config);
     say("tensors            %s\n", text_count(in->tensors, count, sizeof count));
@@ -215,8 +218,8 @@ static int run(const struct command *self, int argc, const char **argv)
 
     if (!opt_parse(self, table, argc, argv, 0, 1, &args, &n, &code))
         return code;
-    if (o.context < 0)
-        return opt_wrong(self, "--ctx %d is negative", o.context);
+    if (o.context != UNSET && o.context < 1)
+        return opt_wrong(self, "--ctx %d: at least 1 is wanted", o.context);
     if (!get_bandwidth(self, &code))
         return code;
     path = model_path(args[0]);

@@ -15,7 +15,7 @@ static struct {
 
 static const struct poptOption table[] = {
     {"ids", 'i', POPT_ARG_STRING, &o.ids, 0, "token ids ('-': from stdin)", "1,2,3"},
-    {"text", 'x', POPT_ARG_STRING, &o.text, OPT_MAY_BE_EMPTY, "text to tokenize instead ('-': stdin)", "TEXT"},
+    {"text", 'x', POPT_ARG_STRING, &o.text, 0, "text to tokenize instead ('-': stdin)", "TEXT"},
     {"special", 0, POPT_ARG_NONE, &o.special, 0, "spelled special tokens in the text become their ids", NULL},
     {"out", 'o', POPT_ARG_STRING, &o.out, 0, "f32 [tokens][vocabulary], as numpy reads it; must not exist", "FILE.npy"},
     {"force", 'f', POPT_ARG_NONE, &o.force, 0, "overwrite the output", NULL},

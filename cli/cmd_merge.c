@@ -39,8 +39,8 @@ static int run(const struct command *self, int argc, const char **argv)
         return print_json(json_pack("{so si sI sI sI sb}", "out", json_text(o.out), "archives", n, "tokens",
                                     (json_int_t)r.tokens, "sources", (json_int_t)r.sources, "corpora",
                                     (json_int_t)r.corpora, "exact", (int)r.exact));
-    say("%s: %d archives, %" PRIu64 " tokens of %" PRIu32 " sources%s\n", o.out, n, r.tokens, r.sources,
-        r.exact ? "" : "; not all have exact sums, so the last bits depend on the order");
+    say("%s: %d archives, %" PRIu64 " tokens of %" PRIu32 " source%s%s\n", o.out, n, r.tokens, r.sources,
+        r.sources == 1 ? "" : "s", r.exact ? "" : "; not all have exact sums, so the last bits depend on the order");
     return finish_output();
 }
 

@@ -74,6 +74,8 @@ static bool read_weights(const struct command *self, struct wn_source_weight *w,
 
 static bool read_keep(const struct command *self, struct wn_plan_options *p, int *code)
 {
+    /* no 1e1, which strtod knows too */
+    bool plain = o.keep && strspn(o.keep, "0123456789.%") == strlen(o.keep);
     char *end;
     double v;
 
@@ -92,11 +94,11 @@ static bool read_keep(const struct command *self, struct wn_plan_options *p, int
     }
     errno = 0;
     v = strtod(o.keep, &end);
-    if (end != o.keep && strcmp(end, "%") == 0 && v > 0 && v <= 100) {
+    if (plain && end != o.keep && strcmp(end, "%") == 0 && v > 0 && v <= 100) {
         p->keep_share = v / 100;
         return true;
     }
-    if (end != o.keep && *end == '\0' && v >= 1 && v <= UINT32_MAX && v == floor(v)) {
+    if (plain && end != o.keep && *end == '\0' && v >= 1 && v <= UINT32_MAX && v == floor(v)) {
         p->keep = (uint32_t)v;
         return true;
     }

@@ -4,18 +4,21 @@
 #include "ledger.h"
 #include "text_arg.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <winnow/machine.h>
+
+#define UNSET INT_MIN
 
 static struct {
     char *prompt;
     int tokens, context, top_k, special, ignore_eos;
     float temperature, top_p, min_p;
     long long seed;
-} o = {.tokens = 128, .top_p = 1};
+} o = {.tokens = 128, .context = UNSET, .top_p = 1};
 
 static const struct poptOption table[] = {
-    {"prompt", 'p', POPT_ARG_STRING, &o.prompt, OPT_MAY_BE_EMPTY, "the text to go on from ('-': stdin)", "TEXT"},
+    {"prompt", 'p', POPT_ARG_STRING, &o.prompt, 0, "the text to go on from ('-': stdin)", "TEXT"},
     {"tokens", 'n', POPT_ARG_INT, &o.tokens, 0, "tokens to generate at most (default 128)", "N"},
     {"ctx", 'c', POPT_ARG_INT, &o.context, 0, "tokens of context (default: what prompt and answer need)", "N"},
     {"temperature", 'T', POPT_ARG_FLOAT, &o.temperature, 0, "0 (the default): always the most probable token", "X"},
@@ -166,7 +169,7 @@ static int report(struct generation *g, struct wn_err *err)
     } else {
         if (!print_held(g))
             return EXIT_FAILED;
-        putchar('\n');
+        (void)say_line_end();
         code = finish_output();
         tell_ledger(&g->ledger, &g->in);
     }
@@ -192,7 +195,7 @@ static bool prepare(struct generation *g, struct wn_session_options *s, struct w
     need = g->ledger.prompt_tokens + (size_t)o.tokens;
     if (need > UINT32_MAX)
         return wn_fail(err, WN_ERR_ARG, "%zu tokens are more than a session can hold", need);
-    s->context = o.context ? (uint32_t)o.context : (uint32_t)need;
+    s->context = o.context == UNSET ? (uint32_t)need : (uint32_t)o.context;
     g->wrong_call = s->context < need;
     if (g->wrong_call)
         return wn_fail(err, WN_ERR_ARG, "--ctx %u is less than the prompt's %zu tokens and the answer's %d", s->context,
@@ -255,8 +258,10 @@ static int run(const struct command *self, int argc, const char **argv)
         return code;
     if (!o.prompt)
         return opt_wrong(self, "--prompt is missing");
-    if (o.tokens < 0 || o.context < 0 || o.top_k < 0)
-        return opt_wrong(self, "--tokens, --ctx and --top-k are not negative");
+    if (o.tokens < 0 || o.top_k < 0)
+        return opt_wrong(self, "--tokens and --top-k are not negative");
+    if (o.context != UNSET && o.context < 1)
+        return opt_wrong(self, "--ctx %d: at least 1 is wanted", o.context);
     if (!(o.temperature >= 0 && o.temperature <= 1e6f))
         return opt_wrong(self, "--temperature %g: 0 to 1000000 is wanted", (double)o.temperature);
     if (!(o.top_p > 0 && o.top_p <= 1) || !(o.min_p >= 0 && o.min_p <= 1))

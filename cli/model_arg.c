@@ -17,15 +17,30 @@ static const char *installed(const char *name)
     return path;
 }
 
+/* Not there: the error names its path, and here is said why it is looked for in that place. */
+static const char *bundled(void)
+{
+    const char *path = installed(BUNDLED);
+
+    if (access(path, F_OK) != 0)
+        complain("winnow: '" BUNDLED
+                 "' is the bundled model, looked for in '%s/models': WINNOW_DATA names another folder "
+                 "than '%s'",
+                 data_dir(), data_dir());
+    return path;
+}
+
 const char *model_path(const char *arg)
 {
     if (!arg) {
         talk("no MODEL given: taking the bundled " BUNDLED);
-        return installed(BUNDLED);
+        return bundled();
     }
-    if (*arg && access(arg, F_OK) != 0 && !strchr(arg, '/') && access(installed(arg), F_OK) == 0)
-        return installed(arg);
-    return arg;
+    if (access(arg, F_OK) == 0 || strchr(arg, '/'))
+        return arg;
+    if (strcmp(arg, BUNDLED) == 0)
+        return bundled();
+    return *arg && access(installed(arg), F_OK) == 0 ? installed(arg) : arg;
 }
 
 void tell_warning(const struct wn_model *m)

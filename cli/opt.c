@@ -78,7 +78,7 @@ int opt_wrong(const struct command *cmd, const char *fmt, ...)
 
     fprintf(stderr, "winnow %s: ", cmd->name);
     va_start(ap, fmt);
-    (void)vprint_visible(stderr, "", fmt, ap);
+    (void)vprint_visible(stderr, fmt, ap);
     va_end(ap);
     fprintf(stderr, "\nUsage: winnow %s %s\n'winnow %s --help' tells more\n", cmd->name, cmd->args, cmd->name);
     return EXIT_USAGE;

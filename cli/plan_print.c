@@ -192,7 +192,8 @@ static void print_overlap(const struct wn_plan_kept *k)
 
     if (k->source_count < 2)
         return;
-    say("\nexperts in common between the domains' own best (chance: %.1f %%)\n%-10s", 100 * k->chance, "");
+    say("\nexperts in common between the domains' own best (chance: %.1f %%)\n", 100 * k->chance);
+    say("%-10s", "");
     for (size_t s = 0; s < k->source_count; s++)
         say(" %9s", label(k->source[s], 9, head));
     for (size_t s = 0; s < k->source_count; s++) {

@@ -4,6 +4,7 @@
  */
 #include "cli.h"
 
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,21 +26,62 @@ bool print_visible(FILE *f, const char *text, size_t n, const char *keep)
     return ok;
 }
 
-bool vprint_visible(FILE *f, const char *keep, const char *fmt, va_list ap)
+static char *format_text(const char *fmt, va_list ap, size_t *n) WN_PRINTF(1, 0);
+
+/* NULL when it cannot be had; free() it. */
+static char *format_text(const char *fmt, va_list ap, size_t *n)
 {
     va_list again;
     char *text;
-    int n;
-    bool ok;
+    int made;
 
     va_copy(again, ap);
-    n = vsnprintf(NULL, 0, fmt, again);
+    made = vsnprintf(NULL, 0, fmt, again);
     va_end(again);
-    text = n < 0 ? NULL : malloc((size_t)n + 1);
+    text = made < 0 ? NULL : malloc((size_t)made + 1);
     if (!text)
-        return false;
-    (void)vsnprintf(text, (size_t)n + 1, fmt, ap);
-    ok = print_visible(f, text, (size_t)n, keep);
+        return NULL;
+    (void)vsnprintf(text, (size_t)made + 1, fmt, ap);
+    *n = (size_t)made;
+    return text;
+}
+
+bool vprint_visible(FILE *f, const char *fmt, va_list ap)
+{
+    size_t n;
+    char *text = format_text(fmt, ap, &n);
+    bool ok = text && print_visible(f, text, n, "");
+
+    free(text);
+    return ok;
+}
+
+/* Line ends of n, from the first byte on or, by step -1, from the last one back. */
+static size_t line_ends(const char *text, size_t n, int step)
+{
+    size_t ends = 0;
+
+    while (ends < n && text[step > 0 ? ends : n - 1 - ends] == '\n')
+        ends++;
+    return ends;
+}
+
+static bool put_line_ends(size_t n)
+{
+    for (; n > 0; n--)
+        if (putchar('\n') == EOF)
+            return false;
+    return true;
+}
+
+/* Of line ends only those at fmt's own two ends stay: any other may have come in by a name, and would forge a row. */
+static bool vsay(const char *fmt, va_list ap)
+{
+    size_t n = strlen(fmt), before = line_ends(fmt, n, 1), behind = line_ends(fmt + before, n - before, -1), made;
+    char *text = format_text(fmt, ap, &made);
+    bool ok = text && put_line_ends(before) && print_visible(stdout, text + before, made - before - behind, "") &&
+              put_line_ends(behind);
+
     free(text);
     return ok;
 }
@@ -49,7 +91,7 @@ void say(const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    if (!vprint_visible(stdout, "\n", fmt, ap))
+    if (!vsay(fmt, ap))
         lost = true;
     va_end(ap);
 }
@@ -59,17 +101,42 @@ void complain(const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    (void)vprint_visible(stderr, "", fmt, ap);
+    (void)vprint_visible(stderr, fmt, ap);
     va_end(ap);
     fputc('\n', stderr);
 }
 
+static volatile sig_atomic_t in_line;
+
 bool say_text(const char *text, size_t n)
 {
-    bool ok = isatty(STDOUT_FILENO) ? print_visible(stdout, text, n, "\n\t") : fwrite(text, 1, n, stdout) == n;
+    bool ok;
+
+    if (n > 0)
+        in_line = text[n - 1] != '\n';
+    ok = isatty(STDOUT_FILENO) ? print_visible(stdout, text, n, "\n\t") : fwrite(text, 1, n, stdout) == n;
 
     lost |= !ok;
     return ok;
+}
+
+bool say_line_end(void)
+{
+    in_line = 0;
+    lost |= putchar('\n') == EOF;
+    return !lost;
+}
+
+void end_text_line(void)
+{
+    static const char end = '\n';
+    ssize_t ignored;
+
+    if (!in_line)
+        return;
+    in_line = 0;
+    ignored = write(STDOUT_FILENO, &end, 1);
+    (void)ignored;
 }
 
 int finish_output(void)

@@ -14,6 +14,13 @@
 
 static volatile sig_atomic_t stop_wanted;
 
+static struct {
+    volatile sig_atomic_t moving; /* a line without its end is on the terminal */
+    char phase[128];
+    double started, shown;
+    uint64_t first; /* done when the phase was first heard of: an earlier run's work took no time of this one */
+} line;
+
 static void on_signal(int number)
 {
     if (stop_wanted) { /* a second Ctrl-C: at once */
@@ -29,12 +36,16 @@ static void on_bus_error(int number)
 {
     static const char sentence[] =
         "winnow: a model's file became shorter or could not be read while it was in use (bus error)\n";
+    static const char line_start[] = "\r\033[K";
     static atomic_flag told = ATOMIC_FLAG_INIT;
     ssize_t ignored;
 
     (void)number;
     while (atomic_flag_test_and_set(&told)) /* another thread met it first, and ends the program for all */
         (void)pause();
+    end_text_line();
+    if (line.moving)
+        ignored = write(STDERR_FILENO, line_start, sizeof line_start - 1);
     ignored = write(STDERR_FILENO, sentence, sizeof sentence - 1);
     (void)ignored;
     wn_remove_unfinished();
@@ -64,13 +75,6 @@ bool interrupted(void)
     return stop_wanted != 0;
 }
 
-static struct {
-    bool moving; /* a line without its end is on the terminal */
-    char phase[128];
-    double started, shown;
-    uint64_t first; /* done when the phase was first heard of: an earlier run's work took no time of this one */
-} line;
-
 static double now(void)
 {
     struct timespec t;
@@ -93,31 +97,37 @@ void talk(const char *fmt, ...)
         return;
     talk_end_line();
     va_start(ap, fmt);
-    (void)vprint_visible(stderr, "", fmt, ap);
+    (void)vprint_visible(stderr, fmt, ap);
     va_end(ap);
     fputc('\n', stderr);
 }
 
-static void quantity(double n, const char *unit, char *buf, size_t size)
+/* "3 of 8 tokens", "998 MB of 1.56 TB" */
+static void quantities(const struct wn_progress *p, char *buf, size_t size)
 {
-    if (strcmp(unit, "bytes") == 0)
-        text_size((uint64_t)n, buf, size);
+    char done[32], total[32];
+
+    if (strcmp(p->unit, "bytes") == 0)
+        snprintf(buf, size, "%s of %s", text_size(p->done, done, sizeof done),
+                 text_size(p->total, total, sizeof total));
     else
-        snprintf(buf, size, "%.0f %s", n, unit);
+        snprintf(buf, size, "%" PRIu64 " of %" PRIu64 " %s", p->done, p->total, p->unit);
 }
 
 static void show(const struct wn_progress *p, double seconds)
 {
-    char done[48], total[48], rest[32] = "", text[400];
+    char done[80], rest[32] = "", text[400];
     double share = p->total ? (double)p->done / (double)p->total : 0;
     double here = (double)(p->done - line.first), left = (double)(p->total - p->done);
 
-    quantity((double)p->done, p->unit, done, sizeof done);
-    quantity((double)p->total, p->unit, total, sizeof total);
+    quantities(p, done, sizeof done);
     if (here > 0.01 * left && left > 0 && seconds > 2)
         snprintf(rest, sizeof rest, ", %.0f s left", seconds * left / here);
-    snprintf(text, sizeof text, "%s%s%s: %3.0f %% (%s of %s%s)", p->phase, p->step ? " " : "", p->step ? p->step : "",
-             100 * share, done, total, rest);
+    /* of steps, the counts are sums over all of them, which nobody has been told */
+    if (p->step)
+        snprintf(text, sizeof text, "%s, %s: %.0f %%%s", p->phase, p->step, 100 * share, rest);
+    else
+        snprintf(text, sizeof text, "%s: %.0f %% (%s)%s", p->phase, 100 * share, done, rest);
     talk_end_line();
     (void)print_visible(stderr, text, strlen(text), "");
     if (!isatty(STDERR_FILENO))
@@ -166,6 +176,8 @@ struct wn_job talk_job(void)
 int talk_failed(const struct wn_err *err)
 {
     talk_end_line();
+    (void)fflush(stdout);
+    end_text_line();
     if (err->code == WN_ERR_CANCELED && interrupted()) {
         complain("winnow: interrupted");
         return EXIT_INTERRUPTED;

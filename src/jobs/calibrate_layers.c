@@ -21,7 +21,7 @@ static bool progress(const struct wn_calibration_run *r, uint32_t layer, uint64_
     uint64_t all = r->c.corpus.tokens, layers = r->c.config->layer_count;
     char step[64];
 
-    (void)snprintf(step, sizeof step, "layer %" PRIu32 " of 0 to %" PRIu64, layer, layers - 1);
+    (void)snprintf(step, sizeof step, "layer %" PRIu32 " of %" PRIu64, layer + 1, layers);
     return wn_job_step(r->job, "calibrating", step, layer * all + tokens, layers * all, "tokens", err);
 }
 
