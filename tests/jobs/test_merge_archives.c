@@ -1,6 +1,7 @@
 /* Archives of parts of a corpus, merged, are that of the whole; what does not belong together is refused. */
 #include "calibrate_fixture.h"
 
+#include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/rng.h"
 #include "jobs/saliency.h"
@@ -190,11 +191,18 @@ static void another_layer(struct wn_saliency *s)
     s->layer_experts[0] = 4;
 }
 
-static void fewer_layers(struct wn_saliency *s)
+static void drop_sources(struct wn_saliency *s)
 {
+    for (uint32_t i = 0; i < s->source_count; i++)
+        free(s->source[i]);
     free(s->source_saliency);
     s->source_saliency = NULL;
     s->source_count = 0;
+}
+
+static void fewer_layers(struct wn_saliency *s)
+{
+    drop_sources(s);
     s->latent_size = 0;
     free(s->act_mag);
     s->act_mag = NULL;
@@ -231,10 +239,9 @@ static void other_models_are_refused_by_what_differs(void **state)
 /* As other tools write them. */
 static void only_totals(struct wn_saliency *s)
 {
-    s->source_count = 0;
-    free(s->source_saliency);
+    drop_sources(s);
     free(s->half_saliency);
-    s->source_saliency = s->half_saliency = NULL;
+    s->half_saliency = NULL;
     *s->model_fingerprint = *s->corpus_fingerprint = 0;
 }
 
@@ -305,6 +312,62 @@ static void archives_of_others_are_added_as_far_as_they_go(void **state)
     wn_saliency_release(&b);
 }
 
+static void the_reference_archive_is_merged(void **state)
+{
+    const char *golden = keep(wn_test_need_data("golden/text/tiny-a/ref/saliency.npz"));
+    const char *two[2] = {golden, archive_of(keep(random_corpus(3, 16, 400, 5)))};
+    struct wn_saliency s, a, b;
+    struct wn_merge_result r;
+    struct wn_err err;
+
+    (void)state;
+    CHECK_OK(wn_saliency_read(&a, two[0], &err), &err);
+    CHECK_OK(wn_saliency_read(&b, two[1], &err), &err);
+    CHECK_OK(wn_saliency_read(&s, merged(two, 2, &r), &err), &err);
+    assert_int_equal(r.sources, 5);
+    assert_int_equal(s.token_count, 1024 + 48);
+    assert_string_equal(s.source[2], "zh");
+    assert_string_equal(s.source[3], "a");
+    assert_int_equal(s.source_tokens[4], b.source_tokens[1]);
+    assert_string_equal(s.model_fingerprint, b.model_fingerprint);
+    for (size_t i = 0; i < (size_t)s.layer_count * s.expert_count; i++) {
+        assert_true(fabs(s.saliency[i] - a.saliency[i] - b.saliency[i]) <= 1e-12 * s.saliency[i]);
+        assert_int_equal(s.counts[i], a.counts[i] + b.counts[i]);
+    }
+    assert_true(fabs(s.act_mag[500] - a.act_mag[500] - b.act_mag[500]) <= 1e-12 * s.act_mag[500]);
+    wn_saliency_release(&s);
+    wn_saliency_release(&a);
+    wn_saliency_release(&b);
+}
+
+/* Memory that is refused, and a disk that is full: a sentence, and nothing under the name. */
+static void what_is_refused_on_the_way_leaves_nothing(void **state)
+{
+    const char *base = archive_of(keep(random_corpus(2, 16, 400, 5))), *two[2] = {base, changed(base, nothing)};
+    struct wn_merge_options o = {.archives = two, .count = 2, .out = new_path("m.npz")};
+    struct wn_merge_result r;
+    struct wn_err err;
+    long n = 0;
+    bool ok;
+
+    (void)state;
+    do {
+        wn_alloc_fail_after(n++);
+        ok = wn_merge(&o, NULL, &r, &err);
+        wn_alloc_fail_after(-1);
+        assert_true(ok || err.code == WN_ERR_NOMEM);
+        assert_int_equal(ok, wn_path_exists(o.out));
+    } while (!ok && n < 2000);
+    assert_true(ok && n > 40);
+    o.out = new_path("m.npz");
+    wn_file_fail_writes_after(0);
+    ok = wn_merge(&o, NULL, &r, &err);
+    wn_file_fail_writes_after(-1);
+    assert_false(ok);
+    assert_int_equal(err.code, WN_ERR_IO);
+    assert_false(wn_path_exists(o.out));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -312,6 +375,8 @@ int main(void)
         cmocka_unit_test(a_corpus_counts_once),
         cmocka_unit_test(other_models_are_refused_by_what_differs),
         cmocka_unit_test(archives_of_others_are_added_as_far_as_they_go),
+        cmocka_unit_test(the_reference_archive_is_merged),
+        cmocka_unit_test(what_is_refused_on_the_way_leaves_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
