@@ -196,12 +196,12 @@ static bool complete_file(struct wn_sink *s, uint32_t number, struct wn_err *err
     assert(out->at == s->files[number].bytes);
     if (!(number == 0 ? wn_outfile_sync(out, err) : wn_outfile_finish(out, err)))
         return false;
-    if (!s->o.complete)
-        return true;
-    if (!s->o.complete(s->o.arg, number, out->part, err))
+    if (s->o.complete && !s->o.complete(s->o.arg, number, out->part, err))
         return false;
-    wn_outfile_keep(out);
-    s->told = number + 1;
+    if (s->o.keep) {
+        wn_outfile_keep(out);
+        s->kept = number + 1;
+    }
     return true;
 }
 
@@ -214,7 +214,7 @@ static bool take_up(struct wn_sink *s, struct wn_err *err)
 
         if (!wn_outfile_adopt(&f->out, f->path, s->o.overwrite, f->bytes, s->opened == 0, err))
             return false;
-        s->told = s->opened + 1;
+        s->kept = s->o.keep ? s->opened + 1 : 0;
         s->current += f->count;
     }
     return true;
@@ -540,7 +540,7 @@ void wn_sink_free(struct wn_sink *s)
     if (!s)
         return;
     for (uint32_t f = 0; f < s->file_count; f++) {
-        if (f < s->told)
+        if (f < s->kept)
             wn_outfile_leave(&s->files[f].out);
         else
             wn_outfile_abandon(&s->files[f].out);

@@ -43,12 +43,11 @@ struct wn_sink_options {
     uint32_t file_name_count;
     /* Files 0 .. taken - 1 lie there complete, as an earlier run left their .part: data begins with the tensor behind them. */
     uint32_t taken;
-    /*
-     * Called when a file is complete and on the disk; false fails the sink. Files that were told so, and those taken up, stay as
-     * .part when the sink is freed without a commit. NULL: nothing stays.
-     */
+    /* Called when a file is complete and on the disk; false fails the sink. May be NULL. */
     bool (*complete)(void *arg, uint32_t file, const char *part, struct wn_err *err);
     void *arg;
+    /* Files that were complete, and those taken up, stay as .part when the sink is freed without a commit. */
+    bool keep;
     /* A name beside the weights (wn_sink_beside) that tells of them: overwriting does away with an old one. May be NULL. */
     const char *record_name;
 };

@@ -71,7 +71,7 @@ struct wn_sink {
 
     char *journal; /* owned; from begin on: of the renames, see sys/place.h */
 
-    uint32_t told;   /* files that stay when there is no commit */
+    uint32_t kept;   /* files that stay when there is no commit */
     uint32_t opened; /* files that have been opened, of which all but the first and the last are closed again */
     size_t current;  /* tensor being written */
     uint64_t given;  /* bytes of it */

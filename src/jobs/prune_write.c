@@ -111,7 +111,8 @@ static bool complete(void *arg, uint32_t file, const char *part, struct wn_err *
 static void set_writing(struct wn_pruning *p, struct wn_sink_options *o)
 {
     o->taken = p->resume.taken;
-    o->complete = p->resume.on ? complete : NULL;
+    o->complete = complete;
+    o->keep = p->resume.on;
     o->arg = p;
     o->record_name = p->seal_name;
 }

@@ -48,7 +48,8 @@ struct wn_outfile {
     char *path, *part;           /* owned */
     struct wn_unfinished *noted; /* the .part, for a sudden end */
     int fd;
-    uint64_t at; /* next byte of wn_outfile_write */
+    uint64_t at;      /* next byte of wn_outfile_write */
+    uint64_t flushed; /* the disk was told to begin with those before */
     bool overwrite;
     bool finished; /* durable and closed: only its name is to be changed */
 };

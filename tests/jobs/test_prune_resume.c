@@ -1,6 +1,6 @@
 /*
  * A prune that is killed or fails goes on behind the last file that was complete, wherever it was: after every single write, and after
- * kills at random moments (WN_KILLS of them, `make kill-test`; a few in ordinary runs).
+ * kills at random moments (WINNOW_KILLS of them, `make kills`; a few in ordinary runs).
  */
 #include "prune_help.h"
 #include "jobs/hashing.h"
@@ -198,12 +198,12 @@ static long count_writes(struct road *r, long step)
     return 0;
 }
 
-/* All moments with WN_KILLS, otherwise some: those at the end, in which files get their names, closer together. */
+/* All moments with WINNOW_KILLS, otherwise some: those at the end, in which files get their names, closer together. */
 static void check_every_kill(struct road *r, uint32_t files)
 {
     uint32_t most = 0;
 
-    if (getenv("WN_KILLS")) {
+    if (getenv("WINNOW_KILLS")) {
         check_kills(r, 0, 1, &most);
     } else {
         long writes = count_writes(r, 64);
@@ -335,7 +335,7 @@ static void a_full_disk_at_any_write_is_a_sentence_and_can_be_taken_up(void **st
     hf_cut(&r);
     snprintf(shard, sizeof shard, "%s/model-00001-of-000004.safetensors", r.source);
     CHECK_OK(wn_hash_file(shard, before, &err), &err);
-    for (long n = 0; !ok && n < STEPS_MOST; n += getenv("WN_KILLS") ? 1 : 41) {
+    for (long n = 0; !ok && n < STEPS_MOST; n += getenv("WINNOW_KILLS") ? 1 : 41) {
         struct wn_prune_result result;
 
         new_place(&r);
@@ -405,7 +405,7 @@ static void kill_until_done(struct road *r, double seconds, unsigned *kills, uns
 
 static void kills_at_random_moments_change_no_byte(void **state)
 {
-    const char *wanted = getenv("WN_KILLS");
+    const char *wanted = getenv("WINNOW_KILLS");
     unsigned kills = 0, taken = 0, most = wanted ? (unsigned)atoi(wanted) : KILLS_FEW, seed = (unsigned)time(NULL);
     struct road roads[3];
     double seconds[3];

@@ -1,0 +1,228 @@
+/* What an output says of itself, and verify without a source. */
+#include "prune_help.h"
+#include "formats/source.h"
+#include "jobs/hashing.h"
+#include "sys/file.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HF     "golden/text/tiny-a/hf"
+#define SINGLE "golden/text/tiny-b/gguf/tiny-b-IQ1_S.gguf"
+#define KEEP   "golden/text/tiny-a/ref/prune_keep.json"
+
+static struct wn_prune_result hashed(const char *source, const char *out, const struct wn_plan *plan, bool hashes)
+{
+    struct wn_prune_options o = {.source = source, .out = out, .plan = plan, .hashes = hashes, .overwrite = true};
+    struct wn_prune_result r;
+    struct wn_err err;
+
+    CHECK_OK(wn_prune(&o, NULL, &r, &err), &err);
+    return r;
+}
+
+static const char *make_cut(void)
+{
+    const char *out = wn_test_path(wn_test_folder(), "cut");
+    struct wn_plan plan;
+
+    plan_from_reference(&plan, wn_test_need_data(KEEP), 4, 16);
+    hashed(wn_test_need_data(HF), out, &plan, true);
+    wn_plan_release(&plan);
+    return out;
+}
+
+static void check_refused(const char *out, const char *part)
+{
+    struct wn_verify_result v;
+    struct wn_err err;
+
+    CHECK_FAILS(wn_verify(out, NULL, NULL, NULL, &v, &err), &err, part);
+}
+
+static void a_sound_output_is_told_so_with_all_its_files(void **state)
+{
+    const char *out = make_cut();
+    struct wn_verify_result v;
+    struct wn_err err;
+
+    (void)state;
+    CHECK_OK(wn_verify(out, NULL, NULL, NULL, &v, &err), &err);
+    assert_int_equal(v.hashed_files, count_entries(out) - 1);
+    assert_int_equal(v.bytes, 0);
+}
+
+/* The same digest by the library, which knows nothing of threads behind a writer. */
+static void digests_are_those_of_the_files(void **state)
+{
+    const char *out = make_cut();
+    json_t *root = json_load_file(wn_test_path(out, "winnow.json"), 0, NULL), *entry;
+    size_t i;
+
+    (void)state;
+    assert_int_equal(json_array_size(json_object_get(root, "weights")), 4);
+    json_array_foreach(json_object_get(root, "weights"), i, entry) {
+        const char *name = json_string_value(json_object_get(entry, "name"));
+        char want[2 * WN_DIGEST_BYTES + 1], *text;
+        uint8_t digest[WN_DIGEST_BYTES];
+        struct wn_err err;
+        size_t n;
+
+        text = wn_file_slurp(wn_test_path(out, name), 1 << 28, &n, &err);
+        CHECK_OK(text, &err);
+        CHECK_OK(wn_hash_bytes(text, n, digest, &err), &err);
+        wn_hash_text(digest, sizeof digest, want);
+        assert_string_equal(json_string_value(json_object_get(entry, "sha256")), want);
+        free(text);
+    }
+    json_decref(root);
+}
+
+static void one_changed_bit_names_file_layer_and_expert(void **state)
+{
+    const char *out = make_cut(), *name = "language_model.model.layers.2.block_sparse_moe.experts.3.w2.weight_packed";
+    struct place p;
+    char want[200];
+
+    (void)state;
+    find_tensor(out, name, &p);
+    flip_byte(p.path, p.at + p.bytes / 2, 0x10);
+    snprintf(want, sizeof want, "'%s' is not as its record says: layer 2, expert 3 has other bytes",
+             strrchr(p.path, '/') + 1);
+    check_refused(out, want);
+}
+
+static void a_changed_bit_of_no_expert_names_the_file(void **state)
+{
+    const char *out = make_cut();
+    struct place p;
+
+    (void)state;
+    find_tensor(out, "language_model.model.norm.weight", &p);
+    flip_byte(p.path, p.at, 1);
+    check_refused(out, "though all of its experts are");
+}
+
+static void files_beside_the_weights_are_held_against_it_too(void **state)
+{
+    const char *out = make_cut();
+
+    (void)state;
+    flip_byte(wn_test_path(out, "tiktoken.model"), 10, 1);
+    check_refused(out, "'tiktoken.model' is not as its record says");
+    assert_true(wn_path_remove(wn_test_path(out, "tiktoken.model")));
+    check_refused(out, "'tiktoken.model' is missing");
+}
+
+static void a_changed_record_is_noticed(void **state)
+{
+    const char *out = make_cut();
+
+    (void)state;
+    assert_true(
+        replace_text(wn_test_path(out, "winnow.json"), "\"layout\": \"as-source\"", "\"layout\": \"xs-source\""));
+    check_refused(out, "the record 'winnow.json' was changed");
+}
+
+/* Its bytes stay the source's, so the record lies beside it. */
+static void a_gguf_has_it_beside_itself(void **state)
+{
+    const char *folder = wn_test_folder(), *out = wn_test_path(folder, "copy.gguf");
+    struct wn_verify_result v;
+    struct place p;
+    struct wn_err err;
+
+    (void)state;
+    hashed(wn_test_need_data(SINGLE), out, NULL, true);
+    wn_test_same_file(wn_test_need_data(SINGLE), out);
+    assert_int_equal(count_entries(folder), 2);
+    CHECK_OK(wn_verify(out, NULL, NULL, NULL, &v, &err), &err);
+    assert_int_equal(v.hashed_files, 1);
+    find_tensor(out, "blk.2.ffn_up_exps.weight", &p);
+    flip_byte(out, p.at + p.bytes - 1, 1);
+    check_refused(out, "layer 2, expert ");
+}
+
+/* What overwrites a model does away with what was said of it. */
+static void no_record_outlives_its_files(void **state)
+{
+    const char *folder = wn_test_folder(), *gguf = wn_test_path(folder, "copy.gguf"), *out = wn_test_path(folder, "hf");
+
+    (void)state;
+    hashed(wn_test_need_data(SINGLE), gguf, NULL, true);
+    hashed(wn_test_need_data(SINGLE), gguf, NULL, false);
+    assert_false(wn_path_exists(wn_test_path(folder, "copy.gguf.winnow.json")));
+    hashed(wn_test_need_data(HF), out, NULL, true);
+    assert_true(wn_path_exists(wn_test_path(out, "winnow.json")));
+    hashed(wn_test_need_data(HF), out, NULL, false);
+    assert_false(wn_path_exists(wn_test_path(out, "winnow.json")));
+}
+
+/* A copy of a copy has a record of its own, which names its parent's. */
+static void records_are_a_chain(void **state)
+{
+    const char *first = make_cut(), *second = wn_test_path(wn_test_folder(), "again");
+    json_t *a, *b;
+    struct wn_verify_result v;
+    struct wn_err err;
+
+    (void)state;
+    hashed(first, second, NULL, true);
+    a = json_load_file(wn_test_path(first, "winnow.json"), 0, NULL);
+    b = json_load_file(wn_test_path(second, "winnow.json"), 0, NULL);
+    assert_true(json_equal(json_object_get(a, "record"), json_object_get(json_object_get(b, "parent"), "record")));
+    assert_true(json_equal(json_object_get(a, "experts"), json_object_get(b, "experts")));
+    json_decref(a);
+    json_decref(b);
+    CHECK_OK(wn_verify(second, first, NULL, NULL, &v, &err), &err);
+    assert_true(v.identical_files);
+}
+
+/* The thread reads no byte that is not written yet: a file that grows in steps has the digest of the whole. */
+static void a_growing_file_is_hashed_behind_its_writer(void **state)
+{
+    char path[600], text[1000];
+    struct wn_hash_part part = {.at = 10, .bytes = 100000 - 10};
+    uint8_t digest[WN_DIGEST_BYTES], want[WN_DIGEST_BYTES], all[100000];
+    struct wn_hashing *h;
+    struct wn_outfile o;
+    struct wn_err err;
+
+    (void)state;
+    snprintf(path, sizeof path, "%s/grows", wn_test_folder());
+    for (size_t i = 0; i < sizeof all; i++)
+        all[i] = (uint8_t)(i * 7 + i / 1000);
+    CHECK_OK(wn_outfile_open(&o, path, false, &err), &err);
+    h = wn_hashing_start(o.part, &part, 1, digest, &err);
+    CHECK_OK(h, &err);
+    for (size_t at = 0; at < sizeof all; at += sizeof text) {
+        memcpy(text, all + at, sizeof text);
+        CHECK_OK(wn_outfile_write(&o, text, sizeof text, &err), &err);
+        wn_hashing_feed(h, o.at);
+    }
+    CHECK_OK(wn_hashing_end(h, &err), &err);
+    CHECK_OK(wn_hash_bytes(all + 10, sizeof all - 10, want, &err), &err);
+    assert_memory_equal(digest, want, sizeof want);
+    wn_outfile_abandon(&o);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_sound_output_is_told_so_with_all_its_files),
+        cmocka_unit_test(digests_are_those_of_the_files),
+        cmocka_unit_test(one_changed_bit_names_file_layer_and_expert),
+        cmocka_unit_test(a_changed_bit_of_no_expert_names_the_file),
+        cmocka_unit_test(files_beside_the_weights_are_held_against_it_too),
+        cmocka_unit_test(a_changed_record_is_noticed),
+        cmocka_unit_test(a_gguf_has_it_beside_itself),
+        cmocka_unit_test(no_record_outlives_its_files),
+        cmocka_unit_test(records_are_a_chain),
+        cmocka_unit_test(a_growing_file_is_hashed_behind_its_writer),
+    };
+
+    wn_file_pretend_sync(true); /* no test here takes the power away */
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
