@@ -15,7 +15,8 @@ struct wn_plan_layer {
 };
 
 struct wn_plan {
-    char mode[16]; /* "uniform", "global", "graded" */
+    char sha256[65]; /* of the file that it was read from; empty: of none */
+    char mode[16];   /* "uniform", "global", "graded" */
     uint32_t top_k, num_experts, min_experts;
     uint32_t layer_count;         /* MoE layers */
     struct wn_plan_layer *layers; /* by rising layer; owned */

@@ -48,7 +48,7 @@ struct wn_prune_options {
      */
     bool resume;
     bool hashes;           /* SHA-256 of files and experts goes into the output: docs/formats/provenance.md */
-    const char *plan_file; /* whose SHA-256 is told there; NULL: nothing */
+    const char *plan_file; /* from which the plan was read: its name and SHA-256 are told there; NULL: nothing */
     /*
      * The source gives its bytes away: what a file of the output was made of is given back to the file system when that file is on
      * the disk and hashed. Needs resume and hashes; copies only. What is left of the source opens no more.

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define JOURNAL "placing.part"
+#define JOURNAL WN_PLACING_NAME
 
 struct wn_sink *wn_sink_new(enum wn_container container, const char *out, const struct wn_sink_options *o,
                             struct wn_err *err)

@@ -132,10 +132,31 @@ static bool is_unconsumed(const struct wn_source *s, struct wn_err *err)
     return ok;
 }
 
+void wn_source_tell_unfinished(const char *path, struct wn_err *err)
+{
+    static const char *const names[] = {WN_PLACING_NAME, WN_PROGRESS_NAME};
+    const char *between = wn_path_is_folder(path) ? "/" : ".";
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct wn_err ignored;
+        char *journal = wn_asprintf(&ignored, "%s%s%s", path, between, names[i]);
+        bool there = journal && wn_path_exists(journal);
+
+        if (there)
+            (void)wn_fail_in(err, "unfinished output ('%s' is there: the command that made it goes on if given again)",
+                             journal);
+        free(journal);
+        if (there)
+            return;
+    }
+}
+
 struct wn_source *wn_source_open(const char *path, struct wn_err *err)
 {
     struct wn_source *s = wn_source_open_consumed(path, err);
 
+    if (!s)
+        wn_source_tell_unfinished(path, err);
     if (!s || is_unconsumed(s, err))
         return s;
     wn_source_close(s);

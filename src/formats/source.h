@@ -23,6 +23,16 @@ struct wn_source_file {
 
 struct wn_source;
 
+/* Beside an output that is being made, or whose making was stopped: what is done, and which names are about to change. */
+#define WN_PROGRESS_NAME "progress.part"
+#define WN_PLACING_NAME  "placing.part"
+
+/*
+ * To a failure that has to do with what lies at path is added that it is an unfinished output, if one of these tells so: in
+ * the folder, or as FILE.progress.part and FILE.placing.part.
+ */
+void wn_source_tell_unfinished(const char *path, struct wn_err *err);
+
 /* Opens and checks everything that is not tensor data. NULL on failure. */
 WN_CHECKED struct wn_source *wn_source_open(const char *path, struct wn_err *err);
 /*

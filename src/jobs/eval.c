@@ -8,11 +8,11 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define WINDOW         512
-#define PLAN_BYTES_MAX ((uint64_t)256 << 20)
+#define WINDOW 512
 
 bool wn_eval_check_finite(const struct wn_eval_job *e, size_t t, size_t w, struct wn_err *err)
 {
@@ -58,19 +58,6 @@ static bool check_options(const struct wn_eval_job *e, struct wn_err *err)
     return check_domains(o, err);
 }
 
-static bool read_plan(struct wn_plan *p, const char *path, char sha256[65], struct wn_err *err)
-{
-    size_t n;
-    char *text = wn_file_slurp(path, PLAN_BYTES_MAX, &n, err);
-    bool ok;
-
-    if (!text)
-        return false;
-    ok = wn_eval_hash(text, n, sha256, err) && wn_plan_parse(p, text, n, err);
-    free(text);
-    return ok;
-}
-
 /* masked: experts of the model that are never chosen; e->dropped: those of the parent that the misroute rate counts. */
 static bool apply_plan(struct wn_eval_job *e, const struct wn_plan *p, struct wn_dropped *masked, struct wn_err *err)
 {
@@ -92,11 +79,11 @@ static bool find_dropped(struct wn_eval_job *e, struct wn_dropped *masked, struc
     bool ok;
 
     if (path) {
-        ok = read_plan(&plan, path, e->result->plan_sha256, err);
-        if (ok) {
-            ok = apply_plan(e, &plan, masked, err);
-            wn_plan_release(&plan);
-        }
+        if (!wn_plan_read(&plan, path, err))
+            return false;
+        (void)snprintf(e->result->plan_sha256, sizeof e->result->plan_sha256, "%s", plan.sha256);
+        ok = apply_plan(e, &plan, masked, err);
+        wn_plan_release(&plan);
         e->result->dropped = "plan";
         return ok || wn_fail_in(err, "'%s'", path);
     }

@@ -62,9 +62,7 @@ static inline uint32_t wn_eval_predicted(const struct wn_eval_job *e)
     return e->window - 1;
 }
 
-/* eval_text.c: SHA-256 as 64 hex digits. */
-WN_CHECKED bool wn_eval_hash(const char *bytes, size_t n, char out[65], struct wn_err *err);
-/* All texts to windows of ids, which mean the same tokens to both models. */
+/* eval_text.c: all texts to windows of ids, which mean the same tokens to both models. */
 WN_CHECKED bool wn_eval_read_texts(struct wn_eval_job *e, struct wn_err *err);
 /* The ids of a window, counted through all texts; *text is whose. */
 const uint32_t *wn_eval_window(const struct wn_eval_job *e, size_t window, size_t *text);

@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "jobs/encode.h"
 #include "jobs/eval_parts.h"
+#include "jobs/hashing.h"
 #include "sys/clock.h"
 
 #include <inttypes.h>
@@ -47,27 +48,6 @@ static bool check_vocabularies(const struct wn_eval_job *e, const struct wn_voca
                            "comparing them",
                            id);
     return true;
-}
-
-static void hex(const uint8_t digest[WN_DIGEST_BYTES], char out[65])
-{
-    for (int i = 0; i < WN_DIGEST_BYTES; i++)
-        (void)snprintf(out + 2 * i, 3, "%02x", digest[i]);
-}
-
-bool wn_eval_hash(const char *bytes, size_t n, char out[65], struct wn_err *err)
-{
-    struct wn_fingerprint f;
-    uint8_t digest[WN_DIGEST_BYTES];
-    bool ok;
-
-    if (!wn_fingerprint_begin(&f, err))
-        return false;
-    ok = wn_fingerprint_add(&f, bytes, n, err) && wn_fingerprint_end(&f, digest, err);
-    if (ok)
-        hex(digest, out);
-    wn_fingerprint_release(&f);
-    return ok;
 }
 
 /* A text while it is read: the ids that will be scored, and the number of all. */
@@ -147,7 +127,7 @@ static bool read_text(struct wn_eval_job *e, size_t t, const struct wn_vocab *vo
     ok = wn_encode_rest(vocab, &r.lines, take_ids, &r, err) && wn_lines_digest(&r.lines, digest, err) &&
          keep_windows(&r, t, err);
     if (ok)
-        hex(digest, d->sha256);
+        wn_hash_text(digest, WN_DIGEST_BYTES, d->sha256);
     wn_buf_release(&r.ids);
     wn_lines_close(&r.lines);
     return ok || wn_fail_in(err, "'%s'", from->path);

@@ -6,6 +6,7 @@
 #include "jobs/corpus.h"
 #include "base/utf8.h"
 #include "jobs/mix.h"
+#include "sys/infile.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -246,7 +247,7 @@ bool wn_mix_spec_read(struct wn_mix_spec *spec, const char *path, struct wn_err 
     json_error_t at;
     json_t *root = NULL;
     size_t n;
-    char *text = wn_file_slurp(path, SPEC_BYTES_MOST, &n, err), *folder = NULL;
+    char *text = wn_infile_slurp(path, SPEC_BYTES_MOST, &n, err), *folder = NULL;
     bool ok = false;
 
     if (!text)

@@ -6,7 +6,8 @@
 
 #include "base/alloc.h"
 #include "base/bytes.h"
-#include "sys/file.h"
+#include "jobs/hashing.h"
+#include "sys/infile.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -297,15 +298,22 @@ bool wn_plan_parse(struct wn_plan *p, const char *json, size_t n, struct wn_err 
 
 bool wn_plan_read(struct wn_plan *p, const char *path, struct wn_err *err)
 {
+    uint8_t digest[WN_DIGEST_BYTES];
     size_t n;
     char *text;
     bool ok;
 
     *p = (struct wn_plan){0};
-    text = wn_file_slurp(path, PLAN_BYTES_MAX, &n, err);
+    text = wn_infile_slurp(path, PLAN_BYTES_MAX, &n, err);
     if (!text)
         return false;
     ok = wn_plan_parse(p, text, n, err);
+    if (ok && !wn_hash_bytes(text, n, digest, err)) {
+        wn_plan_release(p);
+        ok = false;
+    }
+    if (ok)
+        wn_hash_text(digest, sizeof digest, p->sha256);
     free(text);
     return ok || wn_fail_in(err, "plan '%s'", path);
 }

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "sys/file.h"
+#include "sys/infile.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -109,7 +110,7 @@ bool wn_report_eval_read(struct wn_report_eval *e, const char *path, struct wn_e
     json_error_t at;
     json_t *root;
     size_t n;
-    char *text = wn_file_slurp(path, EVAL_BYTES_MAX, &n, err);
+    char *text = wn_infile_slurp(path, EVAL_BYTES_MAX, &n, err);
     bool ok;
 
     *e = (struct wn_report_eval){0};

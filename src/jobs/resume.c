@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME          "progress.part"
+#define NAME          WN_PROGRESS_NAME
 #define CHECK_DIGITS  16
 #define JOURNAL_LIMIT ((uint64_t)256 << 20)
 

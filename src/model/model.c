@@ -15,6 +15,8 @@ char *wn_config_text(const struct wn_source *s, size_t *n, struct wn_err *err)
     char *path = wn_path_join(wn_source_folder(s), "config.json", err);
     char *text = path ? wn_file_slurp(path, CONFIG_LIMIT, n, err) : NULL;
 
+    if (path && !text)
+        wn_source_tell_unfinished(wn_source_path(s), err);
     free(path);
     return text;
 }

@@ -1,16 +1,19 @@
 /* See infile.h. */
 #include "sys/infile.h"
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "base/checked.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define IO_MAX ((size_t)1 << 30) /* macOS refuses reads of 2 GiB */
+#define IO_MAX      ((size_t)1 << 30) /* macOS refuses reads of 2 GiB */
+#define SLURP_PIECE ((size_t)1 << 16)
 
 static bool fail_read(const char *path, struct wn_err *err)
 {
@@ -61,4 +64,34 @@ bool wn_infile_read(struct wn_infile *f, void *dst, size_t n, size_t *got, struc
         *got += (size_t)now;
     }
     return true;
+}
+
+static bool slurp(struct wn_infile *f, uint64_t limit, struct wn_buf *text, struct wn_err *err)
+{
+    size_t got;
+
+    do {
+        if (!wn_buf_reserve(text, SLURP_PIECE + 1, err) ||
+            !wn_infile_read(f, text->at + text->n, SLURP_PIECE, &got, err))
+            return false;
+        text->n += got;
+        if (text->n > limit)
+            return wn_fail(err, WN_ERR_FORMAT, "'%s': at most %" PRIu64 " bytes are read", f->path, limit);
+    } while (got == SLURP_PIECE);
+    text->at[text->n] = '\0';
+    return true;
+}
+
+char *wn_infile_slurp(const char *path, uint64_t limit, size_t *n, struct wn_err *err)
+{
+    struct wn_infile f;
+    struct wn_buf text = {0};
+
+    if (!wn_infile_open(&f, path, err))
+        return NULL;
+    if (!slurp(&f, limit, &text, err))
+        wn_buf_release(&text);
+    wn_infile_close(&f);
+    *n = text.n;
+    return text.at;
 }

@@ -22,4 +22,10 @@ void wn_infile_close(struct wn_infile *f);
  */
 WN_CHECKED bool wn_infile_read(struct wn_infile *f, void *dst, size_t n, size_t *got, struct wn_err *err);
 
+/*
+ * All of a small input, at most limit bytes, with a NUL behind them: a new string, free() it. What lies in a model's
+ * folder is read by wn_file_slurp, which waits for nobody.
+ */
+WN_CHECKED char *wn_infile_slurp(const char *path, uint64_t limit, size_t *n, struct wn_err *err);
+
 #endif

@@ -282,10 +282,34 @@ static void names_made_to_collide_are_refused_and_honest_ones_are_not(void **sta
     }
 }
 
+static void an_unfinished_output_is_told_as_one(void **state)
+{
+    const char *folder = wn_test_folder(), *shard = "model-00001-of-00002.safetensors";
+    struct wn_source *s;
+    struct wn_err err;
+    char path[512];
+
+    (void)state;
+    s = wn_source_open(folder, &err);
+    CHECK_FAILS(s, &err, "holds no *.safetensors file");
+    assert_false(wn_test_contains(err.msg, "unfinished"));
+    CHECK_OK(wn_file_put(wn_test_path(folder, WN_PROGRESS_NAME), "", 0, false, &err), &err);
+    s = wn_source_open(folder, &err);
+    CHECK_FAILS(s, &err, "/progress.part' is there: the command that made it goes on if given again): folder '");
+    CHECK_OK(wn_file_put(wn_test_path(folder, WN_PLACING_NAME), "", 0, false, &err), &err);
+    s = wn_source_open(folder, &err);
+    CHECK_FAILS(s, &err, "/placing.part' is there");
+    snprintf(path, sizeof path, "%s/%s.%s", folder, shard, WN_PROGRESS_NAME);
+    CHECK_OK(wn_file_put(path, "", 0, false, &err), &err);
+    s = wn_source_open(wn_test_path(folder, shard), &err);
+    CHECK_FAILS(s, &err, "00002.safetensors.progress.part' is there");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_path_that_is_no_model_is_refused_in_a_sentence),
+        cmocka_unit_test(an_unfinished_output_is_told_as_one),
         cmocka_unit_test(path_folder_and_container_are_told),
         cmocka_unit_test(opening_maps_nothing_and_a_view_maps_one_file),
         cmocka_unit_test(a_view_and_a_read_give_the_same_bytes),

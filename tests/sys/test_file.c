@@ -1,5 +1,6 @@
 /* sys/file.h: reads are whole, outputs appear whole or not at all, holes stay holes. */
 #include "sys/file.h"
+#include "sys/infile.h"
 #include "wn_test.h"
 
 #include <stdio.h>
@@ -367,6 +368,32 @@ static void a_folder_lists_its_names_in_order(void **state)
     CHECK_FAILS(wn_path_list("/nowhere/at/all", &names, &n, &err), &err, "/nowhere/at/all");
 }
 
+static void a_small_input_is_read_up_to_its_limit(void **state)
+{
+    const char *path = wn_test_path(wn_test_folder(), "a");
+    enum { N = 200000 }; /* a few pieces */
+    char *text = calloc(N + 1, 1), *got;
+    size_t n;
+
+    (void)state;
+    assert_non_null(text);
+    memset(text, 'x', N);
+    put_file(path, text);
+    got = wn_infile_slurp(path, N, &n, &err);
+    CHECK_OK(got, &err);
+    assert_int_equal(n, N);
+    assert_string_equal(got, text);
+    free(got);
+    CHECK_FAILS(wn_infile_slurp(path, N - 1, &n, &err), &err, "at most 199999 bytes are read");
+    put_file(path, "");
+    got = wn_infile_slurp(path, 0, &n, &err);
+    CHECK_OK(got, &err);
+    assert_true(n == 0 && got[0] == '\0');
+    free(got);
+    CHECK_FAILS(wn_infile_slurp("/dev/null", 9, &n, &err), &err, "is a device, not a file or a pipe");
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -385,6 +412,7 @@ int main(void)
         cmocka_unit_test(a_part_that_a_killed_run_left_is_started_anew),
         cmocka_unit_test(a_copy_keeps_holes_and_reaches_past_4_gib),
         cmocka_unit_test(a_full_disk_leaves_nothing_behind),
+        cmocka_unit_test(a_small_input_is_read_up_to_its_limit),
         cmocka_unit_test(a_folder_lists_its_names_in_order),
     };
 
