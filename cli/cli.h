@@ -123,6 +123,9 @@ const char *data_dir(void);
  * (data_dir()/models). NULL argument: the bundled k3-mini, with a note. The answer is good until the program ends.
  */
 const char *model_path(const char *arg);
+/* Opens that model, lets work do what it does with it, closes it; the exit code is work's. */
+typedef int with_model_fn(const struct wn_model *m, const void *arg, struct wn_err *err);
+int with_model(const char *model, with_model_fn *work, const void *arg);
 /* Says what a person should know about an open model (wn_model_warning), if anything. */
 void tell_warning(const struct wn_model *m);
 /* False (WN_ERR_ARG) when the model's context is shorter than that; asked before weights are loaded. */

@@ -86,8 +86,10 @@ static bool dry_run(const struct wn_model *m, const struct wn_pool *pool, const 
            tell_reading(m, need, speed, err);
 }
 
-static int calibrate(const struct wn_model *m, const struct wn_calibrate_options *c, struct wn_err *err)
+/* with_model_fn */
+static int calibrate(const struct wn_model *m, const void *options, struct wn_err *err)
 {
+    const struct wn_calibrate_options *c = options;
     struct wn_calibrate_result r = {0};
     struct wn_job job = talk_job();
     struct wn_pool *pool = make_pool(err);
@@ -122,8 +124,6 @@ static int run(const struct command *self, int argc, const char **argv)
 {
     struct wn_calibrate_options c = {0};
     const char **args;
-    struct wn_model *m;
-    struct wn_err err;
     int n, code;
 
     if (!opt_parse(self, table, argc, argv, 0, 1, &args, &n, &code))
@@ -144,12 +144,7 @@ static int run(const struct command *self, int argc, const char **argv)
     c.work = o.work;
     c.fresh = o.fresh;
     c.told = tell_need;
-    m = wn_model_open(model_path(args[0]), &err);
-    if (!m)
-        return talk_failed(&err);
-    code = calibrate(m, &c, &err);
-    wn_model_close(m);
-    return code;
+    return with_model(args[0], calibrate, &c);
 }
 
 const struct command cmd_calibrate = {"calibrate", "[MODEL] --corpus FILE -o SAL.npz [OPTIONS]",

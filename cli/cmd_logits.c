@@ -48,7 +48,8 @@ static bool input_spared(struct wn_err *err)
     return strcmp(o.ids ? o.ids : o.text, "-") != 0 || wn_output_spares(o.out, input, 1, NULL, err);
 }
 
-static int write_logits(const struct wn_model *m, struct wn_err *err)
+/* with_model_fn */
+static int write_logits(const struct wn_model *m, const void *arg, struct wn_err *err)
 {
     struct wn_job job = talk_job();
     struct wn_weights *w = NULL;
@@ -58,6 +59,7 @@ static int write_logits(const struct wn_model *m, struct wn_err *err)
     bool wrong_call = false, ok = input_spared(err) && get_ids(m, &ids, &count, &wrong_call, err);
     int code;
 
+    (void)arg;
     if (ok)
         ok = (w = wn_weights_load(m, err)) != NULL && (pool = make_pool(err)) != NULL &&
              wn_logits_write(m, w, pool, ids, count, o.out, o.force, &job, err);
@@ -79,8 +81,6 @@ static int write_logits(const struct wn_model *m, struct wn_err *err)
 static int run(const struct command *self, int argc, const char **argv)
 {
     const char **args;
-    struct wn_model *m;
-    struct wn_err err;
     int n, code;
 
     if (!opt_parse(self, table, argc, argv, 0, 1, &args, &n, &code))
@@ -89,12 +89,7 @@ static int run(const struct command *self, int argc, const char **argv)
         return opt_wrong(self, "one of --ids and --text is wanted");
     if (!o.out)
         return opt_wrong(self, "--out is missing");
-    m = wn_model_open(model_path(args[0]), &err);
-    if (!m)
-        return talk_failed(&err);
-    code = write_logits(m, &err);
-    wn_model_close(m);
-    return code;
+    return with_model(args[0], write_logits, NULL);
 }
 
 const struct command cmd_logits = {"logits", "[MODEL] --ids 1,2,3 -o FILE.npy [OPTIONS]",

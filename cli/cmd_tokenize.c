@@ -110,28 +110,26 @@ static int to_text(const struct wn_vocab *v, struct wn_err *err)
     return code;
 }
 
+/* with_model_fn */
+static int tokenize(const struct wn_model *m, const void *text, struct wn_err *err)
+{
+    const struct wn_vocab *v = wn_model_vocab(m, err);
+
+    if (!v)
+        return talk_failed(err);
+    return o.ids ? to_text(v, err) : to_ids(v, text, err);
+}
+
 static int run(const struct command *self, int argc, const char **argv)
 {
     const char **args;
-    const struct wn_vocab *v;
-    struct wn_model *m;
-    struct wn_err err;
     int n, code;
 
     if (!opt_parse(self, table, argc, argv, 1, 2, &args, &n, &code))
         return code;
     if (o.ids && n == 2)
         return opt_wrong(self, "--ids and TEXT exclude each other");
-    m = wn_model_open(model_path(args[0]), &err);
-    if (!m)
-        return talk_failed(&err);
-    v = wn_model_vocab(m, &err);
-    if (!v)
-        code = talk_failed(&err);
-    else
-        code = o.ids ? to_text(v, &err) : to_ids(v, args[1], &err);
-    wn_model_close(m);
-    return code;
+    return with_model(args[0], tokenize, args[1]);
 }
 
 const struct command cmd_tokenize = {"tokenize", "MODEL [TEXT] [OPTIONS]",

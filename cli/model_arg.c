@@ -43,6 +43,19 @@ const char *model_path(const char *arg)
     return *arg && access(installed(arg), F_OK) == 0 ? installed(arg) : arg;
 }
 
+int with_model(const char *model, with_model_fn *work, const void *arg)
+{
+    struct wn_err err;
+    struct wn_model *m = wn_model_open(model_path(model), &err);
+    int code;
+
+    if (!m)
+        return talk_failed(&err);
+    code = work(m, arg, &err);
+    wn_model_close(m);
+    return code;
+}
+
 void tell_warning(const struct wn_model *m)
 {
     const char *warning = wn_model_warning(m);

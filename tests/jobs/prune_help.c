@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <winnow/session.h>
 
 void plan_from_reference(struct wn_plan *p, const char *path, uint32_t top_k, uint32_t num_experts)
 {
@@ -134,4 +135,44 @@ int count_entries(const char *folder)
         return -1;
     wn_names_free(names, n);
     return (int)n;
+}
+
+struct collect {
+    float *logits;
+    size_t vocab;
+};
+
+static bool take(void *arg, uint64_t position, const float *logits)
+{
+    struct collect *c = arg;
+
+    memcpy(c->logits + position * c->vocab, logits, c->vocab * sizeof(float));
+    return true;
+}
+
+float *logits_of(const char *model, const uint32_t *ids, size_t n, size_t *vocab)
+{
+    struct wn_err err;
+    struct wn_model *m = wn_model_open(model, &err);
+    struct wn_session_options o = {.context = 512};
+    struct wn_pool *pool = wn_pool_new(2, &err);
+    struct wn_weights *w;
+    struct wn_session *s;
+    struct collect c;
+
+    CHECK_OK(m, &err);
+    CHECK_OK(pool, &err);
+    w = wn_weights_load(m, &err);
+    CHECK_OK(w, &err);
+    s = wn_session_new(m, w, pool, &o, &err);
+    CHECK_OK(s, &err);
+    c.vocab = *vocab = wn_model_config(m)->vocab_size;
+    c.logits = calloc(n * c.vocab, sizeof *c.logits);
+    assert_non_null(c.logits);
+    CHECK_OK(wn_session_feed(s, ids, n, take, &c, &err), &err);
+    wn_session_free(s);
+    wn_weights_free(w);
+    wn_pool_free(pool);
+    wn_model_close(m);
+    return c.logits;
 }

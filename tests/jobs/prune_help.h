@@ -28,6 +28,9 @@ struct place {
 };
 void find_tensor(const char *model, const char *name, struct place *p);
 
+/* The logits of every position by a new session, [n][*vocab]; free them. */
+float *logits_of(const char *model, const uint32_t *ids, size_t n, size_t *vocab);
+
 /* Number of entries in a folder (-1: it does not exist). */
 int count_entries(const char *folder);
 

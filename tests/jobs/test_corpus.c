@@ -1,4 +1,5 @@
 /* The corpus file: what a line says, how texts are joined and cut, and what is refused with its line's number. */
+#include "vocab_fixture.h"
 #include "wn_test.h"
 
 #include "base/alloc.h"
@@ -10,25 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <winnow/model.h>
-
-static struct wn_vocab *vocab;
-
-static int open_vocab(void **state)
-{
-    const char *path = wn_test_data("models/k3-mini");
-    struct wn_err err;
-
-    (void)state;
-    vocab = path ? wn_vocab_open(path, &err) : NULL;
-    return 0;
-}
-
-static int close_vocab(void **state)
-{
-    (void)state;
-    wn_vocab_free(vocab);
-    return 0;
-}
 
 static const char *put(const char *name, const char *text, size_t n)
 {

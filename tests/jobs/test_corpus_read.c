@@ -1,4 +1,5 @@
 /* How a corpus is read: once, through a pipe too, window by window, and within the memory allowed. */
+#include "vocab_fixture.h"
 #include "wn_test.h"
 
 #include "jobs/corpus.h"
@@ -16,25 +17,6 @@
 #include <winnow/model.h>
 
 #define VOCAB_SIZE 4352 /* of k3-mini */
-
-static struct wn_vocab *vocab;
-
-static int open_vocab(void **state)
-{
-    const char *path = wn_test_data("models/k3-mini");
-    struct wn_err err;
-
-    (void)state;
-    vocab = path ? wn_vocab_open(path, &err) : NULL;
-    return 0;
-}
-
-static int close_vocab(void **state)
-{
-    (void)state;
-    wn_vocab_free(vocab);
-    return 0;
-}
 
 static const char *put(const char *name, const struct wn_buf *file)
 {
@@ -249,7 +231,8 @@ static void a_long_line_that_cannot_be_taken_apart_within_the_memory_is_refused(
     o = reading(put("c.jsonl", &file));
     o.memory = 20000000;
     CHECK_FAILS(wn_corpus_read(&c, &o, &err), &err, "line 1: to take its 12000");
-    assert_true(wn_test_contains(err.msg, "and 20000000 bytes (20.0 MB) are allowed: allow more, or make several lines of it"));
+    assert_true(
+        wn_test_contains(err.msg, "and 20000000 bytes (20.0 MB) are allowed: allow more, or make several lines of it"));
     o.memory = strtoull(strstr(err.msg, "needs ") + strlen("needs "), NULL, 10);
     CHECK_OK(wn_corpus_read(&c, &o, &err), &err);
     wn_corpus_release(&c);

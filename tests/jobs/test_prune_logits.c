@@ -47,47 +47,6 @@ static const float *reference(struct wn_source *s, const char *name, struct prom
     return (const float *)(const void *)view;
 }
 
-struct collect {
-    float *logits;
-    size_t vocab;
-};
-
-static bool take(void *arg, uint64_t position, const float *logits)
-{
-    struct collect *c = arg;
-
-    memcpy(c->logits + position * c->vocab, logits, c->vocab * sizeof(float));
-    return true;
-}
-
-/* Logits of every position, [n][vocab]; free them. */
-static float *logits_of(const char *model, const struct prompt *p, size_t *vocab)
-{
-    struct wn_err err;
-    struct wn_model *m = wn_model_open(model, &err);
-    struct wn_session_options o = {.context = 512};
-    struct wn_pool *pool = wn_pool_new(2, &err);
-    struct wn_weights *w;
-    struct wn_session *s;
-    struct collect c;
-
-    CHECK_OK(m, &err);
-    CHECK_OK(pool, &err);
-    w = wn_weights_load(m, &err);
-    CHECK_OK(w, &err);
-    s = wn_session_new(m, w, pool, &o, &err);
-    CHECK_OK(s, &err);
-    c.vocab = *vocab = wn_model_config(m)->vocab_size;
-    c.logits = malloc(p->n * c.vocab * sizeof(float));
-    assert_non_null(c.logits);
-    CHECK_OK(wn_session_feed(s, p->ids, p->n, take, &c, &err), &err);
-    wn_session_free(s);
-    wn_weights_free(w);
-    wn_pool_free(pool);
-    wn_model_close(m);
-    return c.logits;
-}
-
 /* A copy of the whole model in which the experts that the plan drops can never be chosen. */
 static void mask(const char *source, const char *out, const struct wn_plan *plan, const char *bias_name)
 {
@@ -153,8 +112,8 @@ static void check(const char *model, const char *bias_name, const char *referenc
         struct prompt p;
         const float *want = reference(s, *prompts, &p);
         size_t vocab, same_vocab;
-        float *a = logits_of(pruned, &p, &vocab), *b = logits_of(masked, &p, &same_vocab);
-        float *full = logits_of(source, &p, &same_vocab), max = largest_difference(a, want, p.n * vocab);
+        float *a = logits_of(pruned, p.ids, p.n, &vocab), *b = logits_of(masked, p.ids, p.n, &same_vocab);
+        float *full = logits_of(source, p.ids, p.n, &same_vocab), max = largest_difference(a, want, p.n * vocab);
 
         assert_int_equal(vocab, same_vocab);
         assert_memory_equal(a, b, p.n * vocab * sizeof(float));
