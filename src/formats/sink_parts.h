@@ -1,6 +1,6 @@
 /*
  * What sink.c and the writers of the containers share: the inside of a sink, and the four things a container decides.
- * sink.c keeps the account of what was declared and written and owns the files.
+ * sink.c keeps the account of what was declared and written and owns the files; sink_commit.c gives them their names.
  */
 #ifndef WN_FORMATS_SINK_PARTS_H
 #define WN_FORMATS_SINK_PARTS_H

@@ -176,12 +176,18 @@ void wn_path_pretend_space(uint64_t free_bytes);
 void wn_file_pretend_no_links(bool none);
 /* For tests: the n-th write-like system call from now (0: the next) and all after it fail with ENOSPC; negative: none. */
 void wn_file_fail_writes_after(long n);
+/* For tests: they fail with another error than ENOSPC; 0: with that again. */
+void wn_file_fail_writes_with(int error);
+/* For tests: no write takes more than so many bytes, as the system may; 0: it takes all. */
+void wn_file_write_at_most(size_t bytes);
 /* For tests: instead of failing, such a call ends the process, as kill -9 would right before it. */
 void wn_file_die_of_writes(bool die);
 /* For tests that write hundreds of times: nothing waits for the disk. */
 void wn_file_pretend_sync(bool pretend);
 /* fsync, unless a test pretends; false: errno is set. */
 bool wn_file_sync(int fd);
+/* What sys asks before a write of n bytes: how many it may hand over. */
+size_t wn_file_may_write(size_t n);
 /* What sys asks before each write-like call; true: it is to fail, errno is set. */
 bool wn_file_refuses(void);
 

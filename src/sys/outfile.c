@@ -45,6 +45,26 @@ bool wn_file_sync(int fd)
     return !wn_file_refuses() && (atomic_load_explicit(&unsynced, memory_order_relaxed) || fsync(fd) == 0);
 }
 
+static atomic_int write_error;
+static atomic_size_t write_most;
+
+void wn_file_fail_writes_with(int error)
+{
+    atomic_store(&write_error, error);
+}
+
+void wn_file_write_at_most(size_t bytes)
+{
+    atomic_store(&write_most, bytes);
+}
+
+size_t wn_file_may_write(size_t n)
+{
+    size_t most = atomic_load_explicit(&write_most, memory_order_relaxed);
+
+    return wn_min_size(n, most ? most : IO_MAX);
+}
+
 void wn_file_die_of_writes(bool die)
 {
     atomic_store(&dying, die);
@@ -62,7 +82,7 @@ bool wn_file_refuses(void)
     }
     if (atomic_load(&dying))
         (void)raise(SIGKILL);
-    errno = ENOSPC;
+    errno = atomic_load(&write_error) ? atomic_load(&write_error) : ENOSPC;
     return true;
 }
 
@@ -87,7 +107,7 @@ static bool put(const struct wn_outfile *o, uint64_t at, const void *bytes, size
     const char *p = bytes;
 
     while (n > 0) {
-        ssize_t got = wn_file_refuses() ? -1 : pwrite(o->fd, p, wn_min_size(n, IO_MAX), (off_t)at);
+        ssize_t got = wn_file_refuses() ? -1 : pwrite(o->fd, p, wn_file_may_write(n), (off_t)at);
 
         if (got < 0 && errno == EINTR)
             continue;
@@ -278,7 +298,8 @@ static bool copy_by_kernel(struct wn_outfile *o, const struct wn_file *from, uin
         off_t in = (off_t)(at + *moved), out = (off_t)o->at;
         ssize_t got = wn_file_refuses()
                           ? -1
-                          : copy_file_range(from->fd, &in, o->fd, &out, (size_t)wn_min_u64(n - *moved, FLUSH_STEP), 0);
+                          : copy_file_range(from->fd, &in, o->fd, &out,
+                                            wn_file_may_write((size_t)wn_min_u64(n - *moved, FLUSH_STEP)), 0);
 
         if (got < 0 && errno == EINTR)
             continue;

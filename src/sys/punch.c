@@ -49,7 +49,7 @@ bool wn_appended_add(struct wn_appended *a, const void *bytes, size_t n, struct 
     const char *p = bytes;
 
     while (n > 0) {
-        ssize_t got = wn_file_refuses() ? -1 : write(a->fd, p, n);
+        ssize_t got = wn_file_refuses() ? -1 : write(a->fd, p, wn_file_may_write(n));
 
         if (got < 0 && errno == EINTR)
             continue;

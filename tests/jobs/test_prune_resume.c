@@ -358,6 +358,44 @@ static void a_full_disk_at_any_write_is_a_sentence_and_can_be_taken_up(void **st
     end_road(&r);
 }
 
+static void a_write_that_fails_otherwise_is_a_sentence_with_the_reason(void **state)
+{
+    struct road r;
+    struct wn_prune_result result;
+    struct wn_err err;
+
+    (void)state;
+    hf_cut(&r);
+    new_place(&r);
+    wn_file_fail_writes_with(EIO);
+    wn_file_fail_writes_after(300);
+    CHECK_FAILS(wn_prune(&r.o, NULL, &result, &err), &err, strerror(EIO));
+    wn_file_fail_writes_after(-1);
+    wn_file_fail_writes_with(0);
+    assert_false(has_final_name(&r));
+    make_ok(&r);
+    check_same_folder(r.want, r.folder);
+    end_road(&r);
+}
+
+/* A system may take less than it was given. */
+static void short_writes_change_no_byte(void **state)
+{
+    struct road r[2];
+
+    (void)state;
+    hf_cut(&r[0]);
+    made(&r[1], WN_FORMAT_GGUF);
+    wn_file_write_at_most(999);
+    for (int i = 0; i < 2; i++) {
+        new_place(&r[i]);
+        make_ok(&r[i]);
+        check_same_folder(r[i].want, r[i].folder);
+        end_road(&r[i]);
+    }
+    wn_file_write_at_most(0);
+}
+
 /* ---- kills at random moments ---- */
 
 static bool killed_after(const struct road *r, long nanoseconds)
@@ -437,6 +475,8 @@ int main(void)
         cmocka_unit_test(an_edited_journal_is_no_journal),
         cmocka_unit_test(another_command_starts_over),
         cmocka_unit_test(a_full_disk_at_any_write_is_a_sentence_and_can_be_taken_up),
+        cmocka_unit_test(a_write_that_fails_otherwise_is_a_sentence_with_the_reason),
+        cmocka_unit_test(short_writes_change_no_byte),
         cmocka_unit_test(kills_at_random_moments_change_no_byte),
     };
 
