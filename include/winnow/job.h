@@ -10,7 +10,7 @@ struct wn_progress {
     const char *phase;    /* "calibrating", "copying": another one begins a new count */
     uint64_t done, total; /* of the phase; what is taken up from an earlier run is done from the start */
     const char *unit;     /* "bytes", "tokens", "layers" */
-    const char *step;     /* where in the phase: "layer 12 of 0 to 92"; NULL: nothing to add */
+    const char *step;     /* where in the phase: "layer 12 of 93"; NULL: nothing to add */
 };
 
 /* Called now and then from the thread that runs the job; false stops it (WN_ERR_CANCELED) at the next safe place. */

@@ -322,7 +322,7 @@ static void progress_is_that_of_the_whole_job(void **state)
     assert_int_equal(w.done, w.total);
     assert_false(w.falls);
     assert_int_equal(w.steps, 13);
-    assert_string_equal(w.step, "layer 12 of 0 to 12");
+    assert_string_equal(w.step, "layer 13 of 13");
 }
 
 struct told {
