@@ -1,7 +1,7 @@
 /*
- * bench_kernels [--json] [NAME]: nanoseconds and GB/s of each kernel (or those whose name contains NAME), for every table
- * this processor can run, scalar first. Each figure is the median of RUNS runs of at least RUN_SECONDS, and the best of them, which is
- * the one to look at on a machine that others use too.
+ * bench_kernels [--json] [NAME]: nanoseconds and GB/s of each kernel (or those whose name contains NAME), for every
+ * table this processor can run, scalar first. Each figure is the median of RUNS runs of at least RUN_SECONDS, and the
+ * best of them, which is the one to look at on a machine that others use too.
  *
  * The rows called "stream" walk through STREAM_BYTES of weights, more than the caches hold, as generating a token does;
  * their ceiling is the plain read among them. The product rows count multiplications instead. The others stay in

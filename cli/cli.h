@@ -1,6 +1,6 @@
 /*
- * What the commands share: the table of commands, option parsing on top of popt, progress, sizes, JSON, and the model that a
- * word on the command line means. stdout is the result, stderr is the talk.
+ * What the commands share: the table of commands, option parsing on top of popt, progress, sizes, JSON, and the model
+ * that a word on the command line means. stdout is the result, stderr is the talk.
  */
 #ifndef WN_CLI_H
 #define WN_CLI_H
@@ -62,8 +62,8 @@ const char *opt_nearest(const char *wrong, const char *const *words, size_t n);
 /* True once the user pressed Ctrl-C (or SIGTERM came): jobs stop at the next safe place. */
 bool interrupted(void);
 /*
- * Ctrl-C and SIGTERM ask to stop, a reader of stdout that leaves and a file that may not grow are errors like any other, and
- * a mapped file that shrinks or cannot be read ends the program with a sentence.
+ * Ctrl-C and SIGTERM ask to stop, a reader of stdout that leaves and a file that may not grow are errors like any
+ * other, and a mapped file that shrinks or cannot be read ends the program with a sentence.
  */
 void catch_signals(void);
 
@@ -83,7 +83,9 @@ void complain(const char *fmt, ...) WN_PRINTF(1, 2);
 bool say_text(const char *text, size_t n);
 /* Ends the last line of generated text. */
 bool say_line_end(void);
-/* The same where something went wrong in it, so that what is said begins a line. To be called in a signal handler, too. */
+/*
+ * The same where something went wrong in it, so that what is said begins a line. To be called in a signal handler, too.
+ */
 void end_text_line(void);
 /* What they are made of; `keep` are the control characters that stay. False when f could not take it. */
 bool print_visible(FILE *f, const char *text, size_t n, const char *keep);
@@ -100,14 +102,14 @@ const char *text_count(uint64_t n, char *buf, size_t size);
 json_t *json_text(const char *text);
 json_t *json_bytes(const char *bytes, size_t n);
 /*
- * Add a value, which is taken, to an array or object (whose key may be any bytes), which is the answer: NULL, and all is
- * freed, when either is NULL or memory is out. So a document is built without a question and print_json asks once.
+ * Add a value, which is taken, to an array or object (whose key may be any bytes), which is the answer: NULL, and all
+ * is freed, when either is NULL or memory is out. So a document is built without a question and print_json asks once.
  */
 json_t *json_add(json_t *array, json_t *value);
 json_t *json_put(json_t *object, const char *key, json_t *value);
 /*
- * Prints one JSON document and a line end; frees it. Returns EXIT_DONE, or EXIT_FAILED when there is none (NULL) or stdout
- * cannot take it, and says so.
+ * Prints one JSON document and a line end; frees it. Returns EXIT_DONE, or EXIT_FAILED when there is none (NULL) or
+ * stdout cannot take it, and says so.
  */
 int print_json(json_t *j);
 /* Flushes stdout; EXIT_FAILED (and says so) when it could not take everything. */
@@ -119,8 +121,9 @@ void data_dir_of_program(const char *argv0);
 const char *data_dir(void);
 
 /*
- * The path that a MODEL argument means: itself when it exists, else a model of that name among those installed with winnow
- * (data_dir()/models). NULL argument: the bundled k3-mini, with a note. The answer is good until the program ends.
+ * The path that a MODEL argument means: itself when it exists, else a model of that name among those installed with
+ * winnow (data_dir()/models). NULL argument: the bundled k3-mini, with a note. The answer is good until the program
+ * ends.
  */
 const char *model_path(const char *arg);
 /* Opens that model, lets work do what it does with it, closes it; the exit code is work's. */

@@ -37,8 +37,8 @@ static const struct poptOption table[] = {
     POPT_TABLEEND};
 
 /*
- * "en=heldout.txt" names its domain; a bare file is its own name without folder and ending (*made, to be freed). False, with
- * the reason said, when one of the two is empty.
+ * "en=heldout.txt" names its domain; a bare file is its own name without folder and ending (*made, to be freed). False,
+ * with the reason said, when one of the two is empty.
  */
 static bool read_text(const struct command *self, char *arg, struct wn_eval_text *text, char **made)
 {

@@ -40,7 +40,10 @@ static bool get_ids(const struct wn_model *m, uint32_t **ids, size_t *count, boo
     return ok && context_fits(m, *count, err);
 }
 
-/* What is read from standard input may be a file that the output would replace; the model's are minded when it is written. */
+/*
+ * What is read from standard input may be a file that the output would replace; the model's are minded when it is
+ * written.
+ */
 static bool input_spared(struct wn_err *err)
 {
     static const char *const input[] = {"/dev/stdin"};

@@ -206,7 +206,9 @@ static bool prepare(struct generation *g, struct wn_session_options *s, struct w
     return g->ids || wn_fail(err, WN_ERR_NOMEM, "out of memory: %d tokens", o.tokens);
 }
 
-/* The session, from an open model: what it takes is told when it is known to the byte and nothing large is taken yet. */
+/*
+ * The session, from an open model: what it takes is told when it is known to the byte and nothing large is taken yet.
+ */
 static bool run_session(struct generation *g, const struct wn_session_options *so, struct wn_pool *pool,
                         struct wn_err *err)
 {

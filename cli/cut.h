@@ -40,8 +40,8 @@ struct cut_options {
     }
 
 /*
- * What --format, --rest-bits and --encoder say about the container goes to p; false: a sentence was said. Commands that only
- * reckon with a container ask here too.
+ * What --format, --rest-bits and --encoder say about the container goes to p; false: a sentence was said. Commands that
+ * only reckon with a container ask here too.
  */
 bool cut_take_format(const struct command *self, const struct cut_options *o, struct wn_prune_options *p);
 

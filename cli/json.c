@@ -1,7 +1,7 @@
 /*
- * The result as one JSON document. Paths, labels and messages may hold any bytes, JSON holds UTF-8: what is none becomes
- * U+FFFD, so that no name can cost the result. Whatever still cannot be told (memory, a number that is none) is a
- * failure with a sentence, never an empty line.
+ * The result as one JSON document. Paths, labels and messages may hold any bytes, JSON holds UTF-8: what is none
+ * becomes U+FFFD, so that no name can cost the result. Whatever still cannot be told (memory, a number that is none) is
+ * a failure with a sentence, never an empty line.
  *
  * A document under construction is NULL once a piece of it could not be made, and stays so: only print_json asks.
  */

@@ -19,12 +19,14 @@ void meter_stop(struct meter *m);
 double meter_rate(const struct meter *m, size_t n);
 
 /*
- * True when generating n tokens of token_bytes each waited for the disk: it delivers at most about a tenth of what memory does, so
- * from a tenth of the bytes on it sets the pace.
+ * True when generating n tokens of token_bytes each waited for the disk: it delivers at most about a tenth of what
+ * memory does, so from a tenth of the bytes on it sets the pace.
  */
 bool meter_disk_bound(const struct meter *m, size_t n, uint64_t token_bytes);
 
-/* Says what a run takes in all, and returns that: `held` is what the process has when the weights are not loaded yet. */
+/*
+ * Says what a run takes in all, and returns that: `held` is what the process has when the weights are not loaded yet.
+ */
 uint64_t tell_memory(const struct wn_inspection *in, const struct wn_weights *w, const struct wn_config *c,
                      const struct wn_session_options *so, unsigned threads, uint64_t held);
 

@@ -59,8 +59,8 @@ static int unknown_command(const char *name)
 }
 
 /*
- * A model may lie in more files than a process may open at first (256 on macOS, 1024 on most Linux); it may raise that itself
- * up to the hard limit. When it cannot, the open that fails says so.
+ * A model may lie in more files than a process may open at first (256 on macOS, 1024 on most Linux); it may raise that
+ * itself up to the hard limit. When it cannot, the open that fails says so.
  */
 static void allow_many_files(void)
 {
@@ -92,8 +92,8 @@ static void *run_call(void *arg)
 }
 
 /*
- * Kernels take up to 80 KiB of stack, which `ulimit -s` may not leave to the first thread; another one gets what it asks
- * for. The first then does nothing but wait, with signals held off, so that they meet the thread that works.
+ * Kernels take up to 80 KiB of stack, which `ulimit -s` may not leave to the first thread; another one gets what it
+ * asks for. The first then does nothing but wait, with signals held off, so that they meet the thread that works.
  */
 static int run_on_enough_stack(struct call *c)
 {

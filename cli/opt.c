@@ -1,6 +1,6 @@
 /*
- * Options on top of popt: one table per command gives the parser and the help. Wrong calls say what is wrong, suggest the
- * nearest right option, and exit with 2.
+ * Options on top of popt: one table per command gives the parser and the help. Wrong calls say what is wrong, suggest
+ * the nearest right option, and exit with 2.
  */
 #include "cli.h"
 

@@ -1,6 +1,7 @@
 /*
- * The values of options: what popt would read itself it takes too much for. An empty word or one with something behind its
- * number is none, a number out of range is told with its range, and of an option given twice the first value is let go.
+ * The values of options: what popt would read itself it takes too much for. An empty word or one with something behind
+ * its number is none, a number out of range is told with its range, and of an option given twice the first value is let
+ * go.
  */
 #include "cli.h"
 

@@ -1,6 +1,6 @@
 /*
- * What goes to a person, stdout and stderr alike: names, labels, keys and tokens come from files, and a terminal obeys the
- * control characters in them, so these are printed as \x1b (wn_visible).
+ * What goes to a person, stdout and stderr alike: names, labels, keys and tokens come from files, and a terminal obeys
+ * the control characters in them, so these are printed as \x1b (wn_visible).
  */
 #include "cli.h"
 

@@ -33,8 +33,9 @@ struct wn_calibrate_options {
  * What a run takes. peak is the largest resident set of the whole process: what it holds when the run begins (program,
  * tables of the model, the corpus' ids: base), and on top the mapped and owned bytes of the largest layer, the scratch
  * and the records. Activations are read and written through buffers that are part of the scratch; the system's file
- * cache is not counted. Where `ram` has room for all of them they are held in memory and read from there; they are written
- * in any case, so that the run can be taken up. Under `ram` fewer tokens go through a layer at a time, which makes the scratch smaller.
+ * cache is not counted. Where `ram` has room for all of them they are held in memory and read from there; they are
+ * written in any case, so that the run can be taken up. Under `ram` fewer tokens go through a layer at a time, which
+ * makes the scratch smaller.
  */
 struct wn_calibrate_need {
     uint64_t sequences, tokens, sources;
@@ -59,8 +60,9 @@ WN_API WN_CHECKED bool wn_calibrate_plan(const struct wn_model *m, unsigned thre
                                          struct wn_err *err);
 
 /*
- * How fast the model's files are read here: up to 64 pieces of 4 MiB from all over them, for half a second at most. What the
- * system holds in its cache is read from there, as a run would. *bytes_per_second is 0 when there was nothing to read.
+ * How fast the model's files are read here: up to 64 pieces of 4 MiB from all over them, for half a second at most.
+ * What the system holds in its cache is read from there, as a run would. *bytes_per_second is 0 when there was nothing
+ * to read.
  */
 WN_API WN_CHECKED bool wn_calibrate_read_speed(const struct wn_model *m, double *bytes_per_second, struct wn_err *err);
 

@@ -1,9 +1,10 @@
 /*
- * Making a calibration corpus: texts of several sources, mixed by shares of TOKENS, so that any prefix of the output has the
- * mix of the whole (docs/formats/corpus.md). What calibrate reads is what comes out.
+ * Making a calibration corpus: texts of several sources, mixed by shares of TOKENS, so that any prefix of the output
+ * has the mix of the whole (docs/formats/corpus.md). What calibrate reads is what comes out.
  *
- * The inputs are read twice: once to find the documents (cut to a sequence's length, and judged), once to write those that
- * were drawn. Between the two an index is held, 32 bytes a document, and of the inputs never more than one line, or 1.3 MB.
+ * The inputs are read twice: once to find the documents (cut to a sequence's length, and judged), once to write those
+ * that were drawn. Between the two an index is held, 32 bytes a document, and of the inputs never more than one line,
+ * or 1.3 MB.
  */
 #ifndef WINNOW_CORPUS_H
 #define WINNOW_CORPUS_H
@@ -32,7 +33,10 @@ struct wn_mix_spec {
     char *model;              /* whose tokens are meant, as a SPEC.json says; NULL: it does not */
 };
 
-/* Adds "LABEL=PATH[,PATH...][:SHARE]"; SHARE is a number or "40%", and 1 where it is absent. WN_ERR_ARG says what is wrong. */
+/*
+ * Adds "LABEL=PATH[,PATH...][:SHARE]"; SHARE is a number or "40%", and 1 where it is absent. WN_ERR_ARG says what is
+ * wrong.
+ */
 WN_API WN_CHECKED bool wn_mix_spec_add(struct wn_mix_spec *spec, const char *text, struct wn_err *err);
 /* Adds what a SPEC.json says; its paths are looked for in its own folder. Keys that are not known are refused. */
 WN_API WN_CHECKED bool wn_mix_spec_read(struct wn_mix_spec *spec, const char *path, struct wn_err *err);
@@ -51,7 +55,10 @@ enum wn_mix_drop {
 /* "not UTF-8", for a person. */
 WN_API const char *wn_mix_drop_name(enum wn_mix_drop why);
 
-/* Scripts are numbered 0 (characters of no script: digits, signs, spaces) to WN_MIX_SCRIPTS - 1 (scripts without a number). */
+/*
+ * Scripts are numbered 0 (characters of no script: digits, signs, spaces) to WN_MIX_SCRIPTS - 1 (scripts without a
+ * number).
+ */
 #define WN_MIX_SCRIPTS 28
 WN_API const char *wn_mix_script_name(unsigned script);
 
@@ -91,12 +98,12 @@ struct wn_mix_options {
 };
 
 /*
- * The same inputs, spec and vocabulary make the same bytes. After any document, no source is further ahead of its share of
- * what is written so far than a document is long, nor (as far as was tried) further behind.
+ * The same inputs, spec and vocabulary make the same bytes. After any document, no source is further ahead of its share
+ * of what is written so far than a document is long, nor (as far as was tried) further behind.
  *
  * Refused (WN_ERR_ARG): a source without documents, more tokens than the sources have, an output that is an input.
- * WN_ERR_FORMAT, with the line's number: JSONL that is none, or without a text; a file that changed meanwhile. *r is the
- * caller's to release, and empty on failure. One thread.
+ * WN_ERR_FORMAT, with the line's number: JSONL that is none, or without a text; a file that changed meanwhile. *r is
+ * the caller's to release, and empty on failure. One thread.
  */
 WN_API WN_CHECKED bool wn_mix(const struct wn_mix_options *o, const struct wn_job *job, struct wn_mix_result *r,
                               struct wn_err *err);

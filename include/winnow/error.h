@@ -29,7 +29,8 @@ struct wn_err {
 };
 
 /*
- * A message that does not fit is cut where it hurts least: the longest name in quotes keeps its ends ("'/mnt/...gguf'").
+ * A message that does not fit is cut where it hurts least: the longest name in quotes keeps its ends
+ * ("'/mnt/...gguf'").
  *
  * wn_fail sets *err to a fresh message; wn_fail_in puts "fmt: " before the message that is already there, and keeps its
  * code. Both are false, so that a caller can write `return wn_fail(...)`. They are macros around a function for the
@@ -43,8 +44,8 @@ WN_API void wn_err_put_before(struct wn_err *err, const char *fmt, ...) WN_PRINT
 
 /*
  * For whoever prints: a message (or a name, a label, a token) carries bytes of a file as they are, and a terminal obeys
- * some. Writes s[n] to out with each control character (C0, DEL, C1; but those in keep, a string like "\n\t") and each byte
- * that is not UTF-8 as \x1b; returns the bytes written, at most n * WN_VISIBLE_GROWTH. out is not NUL-terminated.
+ * some. Writes s[n] to out with each control character (C0, DEL, C1; but those in keep, a string like "\n\t") and each
+ * byte that is not UTF-8 as \x1b; returns the bytes written, at most n * WN_VISIBLE_GROWTH. out is not NUL-terminated.
  */
 #define WN_VISIBLE_GROWTH 4
 WN_API size_t wn_visible(const char *s, size_t n, const char *keep, char *out);

@@ -50,7 +50,10 @@ struct wn_eval_options {
     uint64_t max_windows; /* per text, from its start; 0: all */
 
     const struct wn_model *against; /* the parent, of the same vocabulary; NULL: perplexity alone */
-    /* A plan's file. The model is a whole one, and what it drops is never chosen: the bits of the pruned build. NULL: as it is. */
+    /*
+     * A plan's file. The model is a whole one, and what it drops is never chosen: the bits of the pruned build. NULL:
+     * as it is.
+     */
     const char *masked;
     /* What the model was cut by, a plan's file, for the misroute rate; NULL: what its config.json tells (reap.keep). */
     const char *plan;
@@ -100,8 +103,8 @@ struct wn_eval_result {
     uint32_t window;
     char model_fingerprint[17], parent_fingerprint[17]; /* of the headers; the latter empty without a parent */
     char plan_sha256[65];                               /* of the file of `masked` or `plan`; empty without */
-    const char *
-        dropped; /* where the dropped experts are known from: "plan", "model" (all there, or config.json); NULL: not known */
+    /* Where the dropped experts are known from: "plan", "model" (all there, or config.json); NULL: not known. */
+    const char *dropped;
     struct wn_eval_need need;
 };
 

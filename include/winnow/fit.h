@@ -1,6 +1,6 @@
 /*
- * What a model takes when so many of its experts stay: bytes in a container, and memory when it runs. Made once from a model,
- * then asked for any number of plans.
+ * What a model takes when so many of its experts stay: bytes in a container, and memory when it runs. Made once from a
+ * model, then asked for any number of plans.
  */
 #ifndef WINNOW_FIT_H
 #define WINNOW_FIT_H
@@ -14,7 +14,9 @@ struct wn_fit_options {
     enum wn_encoder encoder;
     unsigned
         lo_bits; /* of graded and mixed plans' second bank: 2, 3, 4, 5, 6, 8; 0: there is none. Needs WN_FORMAT_MLX */
-    /* At most one budget; 0: none. memory: all that a run takes, the rows of wn_fit_ledger; size: tensors of the build. */
+    /*
+     * At most one budget; 0: none. memory: all that a run takes, the rows of wn_fit_ledger; size: tensors of the build.
+     */
     uint64_t memory, size;
     uint32_t context;     /* tokens of a session; 0: the smaller of the model's and 4096 */
     uint32_t sessions;    /* at once; 0: 1 */
@@ -24,17 +26,17 @@ struct wn_fit_options {
 
 struct wn_fit;
 /*
- * path: any MoE model; m: the same, open, or NULL where winnow does not compute it: then memory and bytes per token are not
- * known, and a memory budget is refused. m is borrowed and must outlive the fit. Binds every layer once.
+ * path: any MoE model; m: the same, open, or NULL where winnow does not compute it: then memory and bytes per token are
+ * not known, and a memory budget is refused. m is borrowed and must outlive the fit. Binds every layer once.
  */
 WN_API WN_CHECKED struct wn_fit *wn_fit_new(const char *path, const struct wn_model *m, const struct wn_fit_options *o,
                                             struct wn_err *err);
 WN_API void wn_fit_free(struct wn_fit *f); /* NULL is all right */
 
 /*
- * What is left of an expert's worth in lo_bits: 1 - (RMS error / RMS of the weights)^2, over rows of experts of the model,
- * encoded and decoded. *measured false: there was nothing to measure (weights of nothing but zeros), and it is a number that
- * was measured on k3-mini.
+ * What is left of an expert's worth in lo_bits: 1 - (RMS error / RMS of the weights)^2, over rows of experts of the
+ * model, encoded and decoded. *measured false: there was nothing to measure (weights of nothing but zeros), and it is a
+ * number that was measured on k3-mini.
  */
 WN_API double wn_fit_fidelity(const struct wn_fit *f, bool *measured);
 
@@ -55,8 +57,8 @@ struct wn_fit_ledger {
 };
 
 /*
- * low_routed: the share of choices that fall on experts of fewer bits (wn_plan_kept has it); it moves the bytes per token
- * only. The plan must be one for the model. Refuses what wn_prune refuses.
+ * low_routed: the share of choices that fall on experts of fewer bits (wn_plan_kept has it); it moves the bytes per
+ * token only. The plan must be one for the model. Refuses what wn_prune refuses.
  */
 WN_API WN_CHECKED bool wn_fit_predict(const struct wn_fit *f, const struct wn_plan *p, double low_routed,
                                       struct wn_fit_ledger *l, struct wn_err *err);

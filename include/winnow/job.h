@@ -29,15 +29,15 @@ struct wn_model;
 
 /*
  * Asked before an output is begun: false (WN_ERR_ARG) when out, or the out.part that it is written as first, is one of
- * inputs[n] (a NULL among them is none) or, unless m is NULL, a file of the model or of the folder that it lies in. Told
- * by inode, so that another name or a link of the same file is seen through.
+ * inputs[n] (a NULL among them is none) or, unless m is NULL, a file of the model or of the folder that it lies in.
+ * Told by inode, so that another name or a link of the same file is seen through.
  */
 WN_API WN_CHECKED bool wn_output_spares(const char *out, const char *const *inputs, size_t n, const struct wn_model *m,
                                         struct wn_err *err);
 
 /*
- * Removes the .part of every output that is being written, for a program that will not live to see them finished. May be
- * called from a signal handler, after which the program must end.
+ * Removes the .part of every output that is being written, for a program that will not live to see them finished. May
+ * be called from a signal handler, after which the program must end.
  */
 WN_API void wn_remove_unfinished(void);
 

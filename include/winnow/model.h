@@ -1,10 +1,10 @@
 /*
- * An open model: its files, its config and its vocabulary. Weights stay in the files (mapped) until somebody computes with
- * them. Read-only; any number of threads may share it.
+ * An open model: its files, its config and its vocabulary. Weights stay in the files (mapped) until somebody computes
+ * with them. Read-only; any number of threads may share it.
  *
- * What is mapped must stay as it is while the model is open. A file that another process cuts short, or that its disk or
- * server cannot deliver any more, is no error value: the system sends SIGBUS to the thread that reads the page, and a
- * program that does nothing about it dies. The library installs no handler; `winnow` has one that says so and exits.
+ * What is mapped must stay as it is while the model is open. A file that another process cuts short, or that its disk
+ * or server cannot deliver any more, is no error value: the system sends SIGBUS to the thread that reads the page, and
+ * a program that does nothing about it dies. The library installs no handler; `winnow` has one that says so and exits.
  */
 #ifndef WINNOW_MODEL_H
 #define WINNOW_MODEL_H
@@ -14,18 +14,26 @@
 
 struct wn_model;
 
-/* path: a GGUF (the first file names a split set), an HF or an MLX folder. The architecture must be one that winnow computes. */
+/*
+ * path: a GGUF (the first file names a split set), an HF or an MLX folder. The architecture must be one that winnow
+ * computes.
+ */
 WN_API WN_CHECKED struct wn_model *wn_model_open(const char *path, struct wn_err *err);
 WN_API void wn_model_close(struct wn_model *m);
 
 WN_API const struct wn_config *wn_model_config(const struct wn_model *m);
 /* NULL when the model brings none; *err then says why. */
 WN_API const struct wn_vocab *wn_model_vocab(const struct wn_model *m, struct wn_err *err);
-/* Something a person should know about config and vocabulary together (the end token does not end a message); or NULL. */
+/*
+ * Something a person should know about config and vocabulary together (the end token does not end a message); or NULL.
+ */
 WN_API const char *wn_model_warning(const struct wn_model *m);
 WN_API const char *wn_model_path(const struct wn_model *m);
 
-/* What `inspect` tells. Works for any GGUF or safetensors folder; model parts are filled where the architecture is known. */
+/*
+ * What `inspect` tells. Works for any GGUF or safetensors folder; model parts are filled where the architecture is
+ * known.
+ */
 enum wn_class {
     WN_CLASS_ROUTED,    /* routed experts */
     WN_CLASS_SHARED,    /* shared experts and dense layers */

@@ -10,7 +10,9 @@ struct wn_plan_layer {
     uint32_t layer; /* 0-based tensor layer number */
     uint32_t keep_count;
     uint32_t *keep; /* old expert ids in the new order; owned */
-    /* A graded layer: the first hi_count keep their bytes, the rest are stored in lo_bits. lo_bits 0: all keep theirs. */
+    /*
+     * A graded layer: the first hi_count keep their bytes, the rest are stored in lo_bits. lo_bits 0: all keep theirs.
+     */
     uint32_t hi_count, lo_bits;
 };
 
@@ -30,8 +32,8 @@ struct wn_plan {
 
 WN_API void wn_plan_release(struct wn_plan *p);
 /*
- * Refuses: ids out of range or twice, fewer than top_k kept, "bits" that are no build (docs/formats/plan.md), contradictions;
- * by name and number. On failure *p is all zero.
+ * Refuses: ids out of range or twice, fewer than top_k kept, "bits" that are no build (docs/formats/plan.md),
+ * contradictions; by name and number. On failure *p is all zero.
  */
 WN_API WN_CHECKED bool wn_plan_read(struct wn_plan *p, const char *path, struct wn_err *err);
 WN_API WN_CHECKED bool wn_plan_parse(struct wn_plan *p, const char *json, size_t n, struct wn_err *err);
@@ -69,8 +71,8 @@ struct wn_plan_options {
     uint32_t hi, lo;   /* graded; a 0 is solved from the budget of `fit` */
     uint32_t lo_bits;  /* of experts of fewer bits; graded: 0 is 2; global: 0 is none */
     /*
-     * The largest norms of each layer stay with their bytes, so many experts, wherever the criterion ranks them: they are
-     * rare and loud, and a mean does not see them.
+     * The largest norms of each layer stay with their bytes, so many experts, wherever the criterion ranks them: they
+     * are rare and loud, and a mean does not see them.
      */
     uint32_t protect;
     bool raw;              /* global: sums as they are, not as shares of their layer's sum */
@@ -83,14 +85,16 @@ struct wn_plan_options {
     size_t weight_count;
     uint32_t min_experts; /* 0: 4 x top-k, or top-k where the model has no more experts than that */
     uint32_t top_k;       /* of archives that do not tell it; 0: they must */
-    /* Borrowed; NULL: no sizes are known. With a budget it says how many stay. Its lo_bits must be those of the plan. */
+    /*
+     * Borrowed; NULL: no sizes are known. With a budget it says how many stay. Its lo_bits must be those of the plan.
+     */
     const struct wn_fit *fit;
 };
 
 /*
- * Shares of the criterion that stay, 0..1; of gate x norm where it is a mean over routed tokens, which does not add up. Where
- * there was nothing to lose the share is 1. Layers are those of the plan, in its order; source_count is 0 for archives that
- * have no sums per source. Arrays are owned.
+ * Shares of the criterion that stay, 0..1; of gate x norm where it is a mean over routed tokens, which does not add up.
+ * Where there was nothing to lose the share is 1. Layers are those of the plan, in its order; source_count is 0 for
+ * archives that have no sums per source. Arrays are owned.
  */
 struct wn_plan_kept {
     size_t source_count, layer_count;
@@ -104,8 +108,8 @@ struct wn_plan_kept {
     double kept_low;           /* what of `kept` lies in experts of fewer bits */
     double low_routed;         /* share of the choices of experts that stay which fall on those */
     /*
-     * Of a plan that was solved from a budget: kept saliency times fidelity that was reached, the mean of the layers' shares,
-     * and what no choice of experts can exceed in the same bytes. 0: it was not.
+     * Of a plan that was solved from a budget: kept saliency times fidelity that was reached, the mean of the layers'
+     * shares, and what no choice of experts can exceed in the same bytes. 0: it was not.
      */
     double reached, bound;
 };

@@ -43,15 +43,15 @@ struct wn_prune_options {
     enum wn_encoder encoder;
     struct wn_pool *pool; /* for containers that are made, not copied; NULL: one thread */
     /*
-     * Finished files of the output stay, with a journal, when the run is killed or fails, and the next one with the same options
-     * takes them up.
+     * Finished files of the output stay, with a journal, when the run is killed or fails, and the next one with the
+     * same options takes them up.
      */
     bool resume;
     bool hashes;           /* SHA-256 of files and experts goes into the output: docs/formats/provenance.md */
     const char *plan_file; /* from which the plan was read: its name and SHA-256 are told there; NULL: nothing */
     /*
-     * The source gives its bytes away: what a file of the output was made of is given back to the file system when that file is on
-     * the disk and hashed. Needs resume and hashes; copies only. What is left of the source opens no more.
+     * The source gives its bytes away: what a file of the output was made of is given back to the file system when that
+     * file is on the disk and hashed. Needs resume and hashes; copies only. What is left of the source opens no more.
      */
     bool consume;
 };

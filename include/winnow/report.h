@@ -1,6 +1,6 @@
 /*
- * A saliency archive, and what a plan makes of it, as one self-contained HTML page: inline SVG, no scripts, nothing from
- * a network.
+ * A saliency archive, and what a plan makes of it, as one self-contained HTML page: inline SVG, no scripts, nothing
+ * from a network.
  */
 #ifndef WINNOW_REPORT_H
 #define WINNOW_REPORT_H
@@ -17,8 +17,8 @@ struct wn_report_options {
 };
 
 /*
- * Writes the page to `out`, whole or not at all; *bytes is its size. Memory: the archive and about as much again. Refused:
- * a plan that is not for the archive's model, results without a list of domains; by name. One thread.
+ * Writes the page to `out`, whole or not at all; *bytes is its size. Memory: the archive and about as much again.
+ * Refused: a plan that is not for the archive's model, results without a list of domains; by name. One thread.
  */
 WN_API WN_CHECKED bool wn_report(const struct wn_report_options *o, const char *out, uint64_t *bytes,
                                  struct wn_err *err);

@@ -56,9 +56,10 @@ WN_API WN_CHECKED bool wn_session_feed(struct wn_session *s, const uint32_t *ids
 WN_API const float *wn_session_logits(const struct wn_session *s);
 WN_API uint64_t wn_session_position(const struct wn_session *s);
 /*
- * Asked before each layer of each chunk that a feed computes: `position` tokens are appended, and of the chunk behind them
- * `layer` layers are done. False stops the feed there (WN_ERR_CANCELED). A recurrent state that some layers have taken
- * further cannot be wound back, so the session is then empty, as after a reset. fn NULL (as at first): nobody is asked.
+ * Asked before each layer of each chunk that a feed computes: `position` tokens are appended, and of the chunk behind
+ * them `layer` layers are done. False stops the feed there (WN_ERR_CANCELED). A recurrent state that some layers have
+ * taken further cannot be wound back, so the session is then empty, as after a reset. fn NULL (as at first): nobody is
+ * asked.
  */
 typedef bool wn_watch_fn(void *arg, uint64_t position, uint32_t layer);
 WN_API void wn_session_watch(struct wn_session *s, wn_watch_fn *fn, void *arg);

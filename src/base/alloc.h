@@ -2,8 +2,8 @@
  * Memory that can be refused. Every allocation of the library goes through these, so that a test can fail the first,
  * second, third ... of them (wn_alloc_fail_after) and see each job say so and clean up.
  *
- * All return NULL with WN_ERR_NOMEM in *err, naming the bytes, when there is none (or n * size overflows). A request for
- * nothing yields a pointer that may be freed. Free with free(), except what is aligned: wn_free_aligned.
+ * All return NULL with WN_ERR_NOMEM in *err, naming the bytes, when there is none (or n * size overflows). A request
+ * for nothing yields a pointer that may be freed. Free with free(), except what is aligned: wn_free_aligned.
  * Safe in any thread.
  */
 #ifndef WN_BASE_ALLOC_H

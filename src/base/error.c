@@ -1,6 +1,6 @@
 /*
- * Messages of struct wn_err: see winnow/error.h. Too long a message loses the middle of its longest name, which tells least,
- * so that the reason behind it stays.
+ * Messages of struct wn_err: see winnow/error.h. Too long a message loses the middle of its longest name, which tells
+ * least, so that the reason behind it stays.
  */
 #include <winnow/error.h>
 

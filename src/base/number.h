@@ -10,7 +10,8 @@
 #define WN_NUMBER_BYTES 32
 
 /*
- * The shortest decimal text that reads back as v, which is finite: "2", "0.1", "1e-300". Also a JSON number. Returns out.
+ * The shortest decimal text that reads back as v, which is finite: "2", "0.1", "1e-300". Also a JSON number. Returns
+ * out.
  */
 const char *wn_number_text(double v, char out[WN_NUMBER_BYTES]);
 

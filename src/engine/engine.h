@@ -49,8 +49,8 @@ WN_CHECKED struct wn_session *wn_session_new_with(const struct wn_weights *w, st
 /* The probe is borrowed; NULL ends it. */
 void wn_session_probe(struct wn_session *s, const struct wn_probe *probe);
 /*
- * Appends up to a chunk of ids and computes no logits: s->stream then holds what wn_logits makes them of, until the next
- * call.
+ * Appends up to a chunk of ids and computes no logits: s->stream then holds what wn_logits makes them of, until the
+ * next call.
  */
 WN_CHECKED bool wn_session_advance(struct wn_session *s, const uint32_t *ids, size_t n, struct wn_err *err);
 /* What the session really took, to be held against wn_session_need. */

@@ -1,6 +1,6 @@
 /*
- * npy bytes to arrays and back. Reading goes magic, length, dict, sizes, and only then memory for the data; numbers that
- * have no kind of their own are widened, Fortran order is turned.
+ * npy bytes to arrays and back. Reading goes magic, length, dict, sizes, and only then memory for the data; numbers
+ * that have no kind of their own are widened, Fortran order is turned.
  */
 #include "formats/npy_io.h"
 #include "formats/npy_header.h"

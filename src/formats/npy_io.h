@@ -14,8 +14,8 @@ struct wn_npy_input {
 };
 
 /*
- * Reads one array. Nothing is allocated that `bytes` does not cover. *known is false, and *a empty, for a dtype that winnow
- * has no use for; *descr then names it.
+ * Reads one array. Nothing is allocated that `bytes` does not cover. *known is false, and *a empty, for a dtype that
+ * winnow has no use for; *descr then names it.
  */
 WN_CHECKED bool wn_npy_read_from(struct wn_npy *a, const struct wn_npy_input *in, bool *known, char descr[24],
                                  struct wn_err *err);

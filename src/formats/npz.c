@@ -2,8 +2,8 @@
  * npz archives: a list of named arrays in memory, read from a zip and written as one. libzip reads from and writes to
  * memory; files go through sys/file.h, so an archive appears whole or not at all.
  *
- * Entries are stored, not deflated, and carry the first date that a zip can have: the same arrays give the same bytes with
- * every version of zlib and at any hour.
+ * Entries are stored, not deflated, and carry the first date that a zip can have: the same arrays give the same bytes
+ * with every version of zlib and at any hour.
  */
 #include "formats/npz.h"
 #include "formats/npy_header.h"

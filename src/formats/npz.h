@@ -11,7 +11,10 @@
 
 enum wn_npy_kind { WN_NPY_F64, WN_NPY_F32, WN_NPY_I64, WN_NPY_I32, WN_NPY_U8, WN_NPY_BOOL, WN_NPY_UNICODE };
 
-/* One array, C order, in memory. data is owned. WN_NPY_UNICODE: fixed-width UCS-4 strings of `width` characters ('<Un'). */
+/*
+ * One array, C order, in memory. data is owned. WN_NPY_UNICODE: fixed-width UCS-4 strings of `width` characters
+ * ('<Un').
+ */
 struct wn_npy {
     enum wn_npy_kind kind;
     uint32_t width; /* WN_NPY_UNICODE only */
@@ -28,7 +31,9 @@ WN_CHECKED bool wn_npy_init(struct wn_npy *a, enum wn_npy_kind kind, uint32_t wi
 /* Element i of a WN_NPY_UNICODE array as UTF-8 into out[size]; and the reverse. */
 WN_CHECKED bool wn_npy_get_string(const struct wn_npy *a, uint64_t i, char *out, size_t size, struct wn_err *err);
 WN_CHECKED bool wn_npy_set_string(struct wn_npy *a, uint64_t i, const char *utf8, struct wn_err *err);
-/* Elements of any numeric kind converted to double / int64 (i64 from floats: only whole numbers). False: it cannot be. */
+/*
+ * Elements of any numeric kind converted to double / int64 (i64 from floats: only whole numbers). False: it cannot be.
+ */
 WN_CHECKED bool wn_npy_as_f64(const struct wn_npy *a, uint64_t i, double *v);
 WN_CHECKED bool wn_npy_as_i64(const struct wn_npy *a, uint64_t i, int64_t *v);
 
@@ -51,8 +56,8 @@ struct wn_npz {
 };
 
 /*
- * Entries that are no arrays of such kinds (no ".npy" in the name, object or complex dtype ...) are passed over; damage,
- * encryption, a name that comes twice and big-endian numbers are errors.
+ * Entries that are no arrays of such kinds (no ".npy" in the name, object or complex dtype ...) are passed over;
+ * damage, encryption, a name that comes twice and big-endian numbers are errors.
  */
 WN_CHECKED bool wn_npz_read(struct wn_npz *z, const char *path, struct wn_err *err);
 /* The same from memory. */
@@ -63,8 +68,8 @@ const struct wn_npy *wn_npz_find(const struct wn_npz *z, const char *name);
 /* Adds an array, taking its data over (a is emptied; on failure it is as before). Names are given once. */
 WN_CHECKED bool wn_npz_add(struct wn_npz *z, const char *name, struct wn_npy *a, struct wn_err *err);
 /*
- * Whole or not at all; z has one array or more. The bytes depend on the contents only (fixed time stamps, nothing deflated), so
- * equal archives are cmp-equal. Takes the archive's size in memory besides the arrays.
+ * Whole or not at all; z has one array or more. The bytes depend on the contents only (fixed time stamps, nothing
+ * deflated), so equal archives are cmp-equal. Takes the archive's size in memory besides the arrays.
  */
 WN_CHECKED bool wn_npz_write(const struct wn_npz *z, const char *path, bool overwrite, struct wn_err *err);
 

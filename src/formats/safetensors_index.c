@@ -1,7 +1,7 @@
 /*
- * See safetensors_index.h. K3's index is 59.8 MB with 497 220 lines that name 96 files. While it is scanned only neighbours
- * are compared: lines that follow one another mostly share a file. The names that are left are sorted and numbered
- * afterwards, so that the work stays n log n whatever the index says.
+ * See safetensors_index.h. K3's index is 59.8 MB with 497 220 lines that name 96 files. While it is scanned only
+ * neighbours are compared: lines that follow one another mostly share a file. The names that are left are sorted and
+ * numbered afterwards, so that the work stays n log n whatever the index says.
  */
 #include "formats/safetensors_index.h"
 #include "formats/json_scan.h"

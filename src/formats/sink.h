@@ -20,7 +20,10 @@
 struct wn_sink_options {
     bool overwrite;
     bool dry_run; /* nothing touches the disk; begin computes sizes; write and copy are refused */
-    /* What the pointers below lead to is borrowed until the sink is freed: headers are made when their files' turn comes. */
+    /*
+     * What the pointers below lead to is borrowed until the sink is freed: headers are made when their files' turn
+     * comes.
+     */
     /*
      * GGUF: metadata of file 1, in this order. split.* keys are the sink's own affair: those passed in are left where
      * they stand when the output is split (with new values) and dropped when it is not.
@@ -41,14 +44,20 @@ struct wn_sink_options {
     /* Safetensors: file_name_count names, which must be one for each file; NULL: the usual ones, see below. */
     const char *const *file_names;
     uint32_t file_name_count;
-    /* Files 0 .. taken - 1 lie there complete, as an earlier run left their .part: data begins with the tensor behind them. */
+    /*
+     * Files 0 .. taken - 1 lie there complete, as an earlier run left their .part: data begins with the tensor behind
+     * them.
+     */
     uint32_t taken;
     /* Called when a file is complete and on the disk; false fails the sink. May be NULL. */
     bool (*complete)(void *arg, uint32_t file, const char *part, struct wn_err *err);
     void *arg;
     /* Files that were complete, and those taken up, stay as .part when the sink is freed without a commit. */
     bool keep;
-    /* A name beside the weights (wn_sink_beside) that tells of them: overwriting does away with an old one. May be NULL. */
+    /*
+     * A name beside the weights (wn_sink_beside) that tells of them: overwriting does away with an old one. May be
+     * NULL.
+     */
     const char *record_name;
 };
 
@@ -90,19 +99,19 @@ WN_CHECKED bool wn_sink_copy(struct wn_sink *s, const struct wn_source *from, co
                              uint64_t n, struct wn_err *err);
 /*
  * Between begin and commit: a file of that name beside the weights, open to be written. It gets its name with
- * theirs, in the order of these calls, so the last one should be the one without which nothing opens the folder. It is the
- * sink's; good until the next such call.
+ * theirs, in the order of these calls, so the last one should be the one without which nothing opens the folder. It is
+ * the sink's; good until the next such call.
  */
 WN_CHECKED struct wn_outfile *wn_sink_beside(struct wn_sink *s, const char *name, struct wn_err *err);
 /*
- * All tensors must be complete. Old files that are overwritten, an old index and old shards that are not overwritten by name
- * make way together when all of the new are on the disk, and go when these have their names. Failing, it leaves what had
- * stood there, and nothing new. A run that is killed in it leaves a journal, which wn_sink_put_back reads.
+ * All tensors must be complete. Old files that are overwritten, an old index and old shards that are not overwritten by
+ * name make way together when all of the new are on the disk, and go when these have their names. Failing, it leaves
+ * what had stood there, and nothing new. A run that is killed in it leaves a journal, which wn_sink_put_back reads.
  */
 WN_CHECKED bool wn_sink_commit(struct wn_sink *s, struct wn_err *err);
 /*
- * Of a sink that was begun (a dry run, for another would find its names taken): whether a run was killed while it gave these
- * files their names, and the way back to what had been before: its new files are .part files again.
+ * Of a sink that was begun (a dry run, for another would find its names taken): whether a run was killed while it gave
+ * these files their names, and the way back to what had been before: its new files are .part files again.
  */
 bool wn_sink_is_half_placed(const struct wn_sink *s);
 WN_CHECKED bool wn_sink_put_back(const struct wn_sink *s, struct wn_err *err);

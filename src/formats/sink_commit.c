@@ -1,5 +1,6 @@
 /*
- * See sink.h: what lies beside the weights, and how all of it gets its names at once (sys/place.h), with what goes when it has.
+ * See sink.h: what lies beside the weights, and how all of it gets its names at once (sys/place.h), with what goes when
+ * it has.
  */
 #include "base/alloc.h"
 #include "formats/sink_parts.h"
@@ -43,8 +44,8 @@ struct wn_outfile *wn_sink_beside(struct wn_sink *s, const char *name, struct wn
 }
 
 /*
- * Names in the order in which they are given: what goes only, weights, their index, what lies beside them. A loader begins at
- * the end of it, so that what is half placed opens nowhere.
+ * Names in the order in which they are given: what goes only, weights, their index, what lies beside them. A loader
+ * begins at the end of it, so that what is half placed opens nowhere.
  */
 static size_t list_placings(struct wn_sink *s, char **stale, size_t stale_count, struct wn_placing *p)
 {

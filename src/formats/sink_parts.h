@@ -80,8 +80,8 @@ struct wn_sink {
 /* Safetensors only: the text of the index. */
 WN_CHECKED bool wn_safetensors_index(const struct wn_sink *s, struct wn_buf *b, struct wn_err *err);
 /*
- * Safetensors that overwrite: what stands in the folder and would be read with the new files, though none of them gets its name:
- * shards of another number, and an index when none is written. Free them with wn_names_free.
+ * Safetensors that overwrite: what stands in the folder and would be read with the new files, though none of them gets
+ * its name: shards of another number, and an index when none is written. Free them with wn_names_free.
  */
 WN_CHECKED bool wn_safetensors_stale(const struct wn_sink *s, char ***names, size_t *n, struct wn_err *err);
 

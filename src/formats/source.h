@@ -23,21 +23,23 @@ struct wn_source_file {
 
 struct wn_source;
 
-/* Beside an output that is being made, or whose making was stopped: what is done, and which names are about to change. */
+/*
+ * Beside an output that is being made, or whose making was stopped: what is done, and which names are about to change.
+ */
 #define WN_PROGRESS_NAME "progress.part"
 #define WN_PLACING_NAME  "placing.part"
 
 /*
- * To a failure that has to do with what lies at path is added that it is an unfinished output, if one of these tells so: in
- * the folder, or as FILE.progress.part and FILE.placing.part.
+ * To a failure that has to do with what lies at path is added that it is an unfinished output, if one of these tells
+ * so: in the folder, or as FILE.progress.part and FILE.placing.part.
  */
 void wn_source_tell_unfinished(const char *path, struct wn_err *err);
 
 /* Opens and checks everything that is not tensor data. NULL on failure. */
 WN_CHECKED struct wn_source *wn_source_open(const char *path, struct wn_err *err);
 /*
- * Also a source of which a prune that consumes it has given bytes away (the mark lies beside its first file): such bytes read as
- * zeros, so open refuses it. Only for that prune to go on.
+ * Also a source of which a prune that consumes it has given bytes away (the mark lies beside its first file): such
+ * bytes read as zeros, so open refuses it. Only for that prune to go on.
  */
 WN_CHECKED struct wn_source *wn_source_open_consumed(const char *path, struct wn_err *err);
 /* Path of that mark, whether it is there or not; free it. */
@@ -60,7 +62,9 @@ const struct wn_tensor *wn_source_find(const struct wn_source *s, const char *na
 
 /* GGUF metadata of the set (file 1's); NULL for safetensors. */
 const struct wn_gguf_meta *wn_source_gguf(const struct wn_source *s);
-/* The records of one file: in a set, files behind the first have at least some that number them. NULL for safetensors. */
+/*
+ * The records of one file: in a set, files behind the first have at least some that number them. NULL for safetensors.
+ */
 const struct wn_gguf_meta *wn_source_gguf_of(const struct wn_source *s, size_t file);
 /*
  * True when file 1's records say all that the set's say: what later files have besides the keys that belong to a file
@@ -75,8 +79,8 @@ const char *const *wn_source_metadata(const struct wn_source *s);
 /* The same of one file. */
 const char *const *wn_source_metadata_of(const struct wn_source *s, size_t file);
 /*
- * Safetensors: whether an index named the files; *total_size is what it tells, UINT64_MAX when that is no whole number or
- * not told. Nobody held it against the files: writers do not agree on what it counts.
+ * Safetensors: whether an index named the files; *total_size is what it tells, UINT64_MAX when that is no whole number
+ * or not told. Nobody held it against the files: writers do not agree on what it counts.
  */
 bool wn_source_is_indexed(const struct wn_source *s, uint64_t *total_size);
 
@@ -86,8 +90,8 @@ WN_CHECKED const uint8_t *wn_source_view(const struct wn_source *s, const struct
 WN_CHECKED bool wn_source_read(const struct wn_source *s, const struct wn_tensor *t, uint64_t at, void *dst, size_t n,
                                struct wn_err *err);
 /*
- * Gives all mapped pages back to the system, those around what was touched too, which it maps along; they are read again
- * when touched. Thread-safe.
+ * Gives all mapped pages back to the system, those around what was touched too, which it maps along; they are read
+ * again when touched. Thread-safe.
  */
 void wn_source_drop_pages(const struct wn_source *s);
 /* Hints for the pages of a tensor's range. */

@@ -16,7 +16,10 @@ void wn_bootstrap_means(const double *x, size_t n, size_t k, uint64_t seed, size
 
 /* Sorts n numbers upwards. */
 void wn_sort_f64(double *x, size_t n);
-/* The q-quantile, 0 <= q <= 1, of n > 0 sorted numbers: between two of them by straight line, at (n - 1) q from the first. */
+/*
+ * The q-quantile, 0 <= q <= 1, of n > 0 sorted numbers: between two of them by straight line, at (n - 1) q from the
+ * first.
+ */
 double wn_quantile(const double *sorted, size_t n, double q);
 
 #endif

@@ -25,7 +25,10 @@ WN_CHECKED bool wn_calibration_init(struct wn_calibration *c, const struct wn_mo
                                     const struct wn_calibrate_options *o, struct wn_err *err);
 void wn_calibration_release(struct wn_calibration *c);
 
-/* Streams that are there at a time at most: the banks below a layer, what enters it, and what leaves it, but for the last. */
+/*
+ * Streams that are there at a time at most: the banks below a layer, what enters it, and what leaves it, but for the
+ * last.
+ */
 size_t wn_calibration_streams(const struct wn_config *k);
 
 /* Channels of what a layer's experts read. */

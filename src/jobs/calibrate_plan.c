@@ -77,8 +77,8 @@ static bool measure_layers(const struct wn_model *m, const struct wn_config *k, 
 }
 
 /*
- * Eight sums per expert and source, two of them for the halves, each two doubles; a count and a largest norm. Two halves and
- * two totals over all sources. The inputs' magnitudes.
+ * Eight sums per expert and source, two of them for the halves, each two doubles; a count and a largest norm. Two
+ * halves and two totals over all sources. The inputs' magnitudes.
  */
 static uint64_t record_bytes(const struct wn_calibration *c)
 {
@@ -130,8 +130,8 @@ static bool fit_ram(struct wn_calibration *c, unsigned threads, uint64_t embeddi
 }
 
 /*
- * How often a stream of all tokens is read or written: the embeddings are written; a layer reads the banks of those below
- * it and the stream that enters it, and writes the one that leaves it, but for the last.
+ * How often a stream of all tokens is read or written: the embeddings are written; a layer reads the banks of those
+ * below it and the stream that enters it, and writes the one that leaves it, but for the last.
  */
 static uint64_t moved_streams(const struct wn_config *k)
 {

@@ -1,7 +1,7 @@
 /*
- * A source that gives its bytes away as the output becomes durable, for disks that cannot hold both. What goes is only what complete,
- * hashed and journalled files were made of (jobs/resume.h); headers stay, so that a killed run can be taken up. A mark beside the
- * source keeps everybody else from reading zeros for weights.
+ * A source that gives its bytes away as the output becomes durable, for disks that cannot hold both. What goes is only
+ * what complete, hashed and journalled files were made of (jobs/resume.h); headers stay, so that a killed run can be
+ * taken up. A mark beside the source keeps everybody else from reading zeros for weights.
  */
 #ifndef WN_JOBS_CONSUME_H
 #define WN_JOBS_CONSUME_H
@@ -19,8 +19,9 @@ struct wn_consume {
 };
 
 /*
- * Refuses what is not the source's alone (links, other names of a file), file systems that cannot give back a part of a file, and
- * a mark for another output. Nothing is given away yet. recast: the output is made and not copied, which is refused.
+ * Refuses what is not the source's alone (links, other names of a file), file systems that cannot give back a part of a
+ * file, and a mark for another output. Nothing is given away yet. recast: the output is made and not copied, which is
+ * refused.
  */
 WN_CHECKED bool wn_consume_init(struct wn_consume *c, const struct wn_keep *keep, const char *out, bool recast,
                                 struct wn_err *err);

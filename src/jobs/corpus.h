@@ -57,14 +57,14 @@ struct wn_corpus_options {
 
 /*
  * Reads the whole corpus, once, so that it may come through a pipe. *c is the caller's to release, and stays empty on
- * failure. Refused, with the line's number: what is not JSON, a line of more than WN_LINE_MOST bytes, a missing or empty
- * label or one with '=' or ',' (which --weights could not name), ids outside the vocabulary, text beside tokens; and a
- * source that comes to no sequence at all, since its experts would be pruned away unseen.
+ * failure. Refused, with the line's number: what is not JSON, a line of more than WN_LINE_MOST bytes, a missing or
+ * empty label or one with '=' or ',' (which --weights could not name), ids outside the vocabulary, text beside tokens;
+ * and a source that comes to no sequence at all, since its experts would be pruned away unseen.
  *
  * Kept are ids: four bytes a token, six where lines bring tokens, and of each source no more than max_tokens. When
- * that is more than `memory`, the rest is only counted: left_out then tells the bytes that should have been kept, longest
- * and source_count are as they would be, and there are no sequences. A long line that cannot be taken apart within
- * `memory` is refused.
+ * that is more than `memory`, the rest is only counted: left_out then tells the bytes that should have been kept,
+ * longest and source_count are as they would be, and there are no sequences. A long line that cannot be taken apart
+ * within `memory` is refused.
  */
 WN_CHECKED bool wn_corpus_read(struct wn_corpus *c, const struct wn_corpus_options *o, struct wn_err *err);
 void wn_corpus_release(struct wn_corpus *c);

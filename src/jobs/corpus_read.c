@@ -17,8 +17,8 @@
 #include <string.h>
 
 /*
- * What jansson takes for a line: its bytes while they are gathered and as strings, both growing by doubling, and a block
- * for each value, of which there is one more than there are commas.
+ * What jansson takes for a line: its bytes while they are gathered and as strings, both growing by doubling, and a
+ * block for each value, of which there is one more than there are commas.
  */
 #define JSON_BYTES_PER_BYTE  3
 #define JSON_BYTES_PER_VALUE 48
@@ -261,7 +261,9 @@ static bool read_lines(struct wn_corpus_reader *r, struct wn_lines *l, struct wn
     }
 }
 
-/* The first line that is not blank, as far as an object's would be one; nothing of it where the text starts otherwise. */
+/*
+ * The first line that is not blank, as far as an object's would be one; nothing of it where the text starts otherwise.
+ */
 static bool first_line(struct wn_lines *l, struct wn_bytes *line, struct wn_err *err)
 {
     struct wn_bytes next;

@@ -1,8 +1,8 @@
 /*
- * The texts of an evaluation as windows of ids, and their hashes. A text is read once, a piece at a time, and only ids that
- * will be scored stay. Two models can be compared only where a token is the
- * same for both: their vocabularies must have the same ordinary tokens under the same ids. (How text is split before, all have
- * in common: text/pattern.c.)
+ * The texts of an evaluation as windows of ids, and their hashes. A text is read once, a piece at a time, and only ids
+ * that will be scored stay. Two models can be compared only where a token is the
+ * same for both: their vocabularies must have the same ordinary tokens under the same ids. (How text is split before,
+ * all have in common: text/pattern.c.)
  */
 #include "base/alloc.h"
 #include "base/checked.h"
@@ -59,8 +59,8 @@ struct reading {
 };
 
 /*
- * What the process holds at most by now. Where that is more than it may, ids are counted from here on and no longer kept:
- * the refusal that follows names what all of them take (eval_need.c).
+ * What the process holds at most by now. Where that is more than it may, ids are counted from here on and no longer
+ * kept: the refusal that follows names what all of them take (eval_need.c).
  */
 static void use(struct reading *r, size_t n, size_t bytes)
 {

@@ -1,9 +1,10 @@
 /*
  * Sums that do not depend on their order, so that parts that were summed apart can be put together to the bit.
  *
- * A sum is two doubles on fixed grids: `whole` in steps of 2^-6, `part` in steps of 2^-58 and never beyond 2^-7. An addend
- * is rounded to a step of 2^-58 (3.5e-18) first; after that every addition is exact while addends stay below 2^45 and
- * sums below 2^47 (1.4e14). Larger ones lose that, not their place: the result is then as good as a sum in f64.
+ * A sum is two doubles on fixed grids: `whole` in steps of 2^-6, `part` in steps of 2^-58 and never beyond 2^-7. An
+ * addend is rounded to a step of 2^-58 (3.5e-18) first; after that every addition is exact while addends stay below
+ * 2^45 and sums below 2^47 (1.4e14). Larger ones lose that, not their place: the result is then as good as a sum in
+ * f64.
  *
  * wn_exact_settle turns the two into the number that is nearest to the sum and what that leaves out; both can be added
  * again.

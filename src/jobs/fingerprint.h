@@ -1,5 +1,6 @@
 /*
- * SHA-256 of bytes as they come: the name of an archive or a corpus, and the proof that what was stored is what is read.
+ * SHA-256 of bytes as they come: the name of an archive or a corpus, and the proof that what was stored is what is
+ * read.
  */
 #ifndef WN_JOBS_FINGERPRINT_H
 #define WN_JOBS_FINGERPRINT_H

@@ -1,7 +1,8 @@
 /*
- * What fewer bits leave of an expert. Rows of some experts of some layers are decoded, encoded as the build will have them,
- * and decoded again. An expert's output is a sum over its rows' products, and independent errors of weights add up in squares,
- * so with a relative RMS error e it keeps about 1 - e^2 of its energy: that is what its saliency is multiplied by.
+ * What fewer bits leave of an expert. Rows of some experts of some layers are decoded, encoded as the build will have
+ * them, and decoded again. An expert's output is a sum over its rows' products, and independent errors of weights add
+ * up in squares, so with a relative RMS error e it keeps about 1 - e^2 of its energy: that is what its saliency is
+ * multiplied by.
  */
 #include "base/alloc.h"
 #include "jobs/fit.h"

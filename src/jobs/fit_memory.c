@@ -1,7 +1,7 @@
 /*
- * What a run takes beside its weights. The same sums that `winnow run` tells when the build is there (its session's need, what
- * the bound layers own), made from the source: a build differs from it in the experts that are gone and, in containers that
- * have keys per head turned already, in what a folder's binding turns.
+ * What a run takes beside its weights. The same sums that `winnow run` tells when the build is there (its session's
+ * need, what the bound layers own), made from the source: a build differs from it in the experts that are gone and, in
+ * containers that have keys per head turned already, in what a folder's binding turns.
  */
 #include "jobs/fit.h"
 #include "base/checked.h"
@@ -10,8 +10,9 @@
 #include <winnow/session.h>
 
 /*
- * The program, and what an open model holds for each tensor: names, shapes, places. Measured: resident memory of `winnow run`
- * before it binds, on k3-mini and on K3's checkpoint of 497,220 tensors; docs/commands/plan.md has the figures.
+ * The program, and what an open model holds for each tensor: names, shapes, places. Measured: resident memory of
+ * `winnow run` before it binds, on k3-mini and on K3's checkpoint of 497,220 tensors; docs/commands/plan.md has the
+ * figures.
  */
 #define PROGRAM_BYTES ((uint64_t)5700000)
 #define TENSOR_BYTES  390
@@ -25,8 +26,8 @@ uint64_t wn_fit_beside(const struct wn_fit *f, const struct wn_fit_layer *l)
 }
 
 /*
- * What binding an HF folder owns and binding the build does not: turned copies of keys per head, which folders have the other
- * way round; beside a GGUF also one of the two factors of each AttnRes score.
+ * What binding an HF folder owns and binding the build does not: turned copies of keys per head, which folders have the
+ * other way round; beside a GGUF also one of the two factors of each AttnRes score.
  */
 static uint64_t owned_by_hf(const struct wn_fit *f, const struct wn_layer *l)
 {

@@ -1,6 +1,7 @@
 /*
- * SHA-256 of parts of a file that is still being written. The bytes of a copy are moved by the system and never pass through
- * this process, so hashing means reading: a thread follows the writer, while what it wrote is still in the page cache.
+ * SHA-256 of parts of a file that is still being written. The bytes of a copy are moved by the system and never pass
+ * through this process, so hashing means reading: a thread follows the writer, while what it wrote is still in the page
+ * cache.
  */
 #ifndef WN_JOBS_HASHING_H
 #define WN_JOBS_HASHING_H
@@ -21,8 +22,8 @@ struct wn_hashing;
 WN_CHECKED struct wn_hashing *wn_hashing_start(const char *path, const struct wn_hash_part *part, size_t n,
                                                uint8_t *digest, struct wn_err *err);
 /*
- * The first `bytes` of the file may be read. Waits while the thread is far behind, so that what it will read has not been
- * driven out of memory.
+ * The first `bytes` of the file may be read. Waits while the thread is far behind, so that what it will read has not
+ * been driven out of memory.
  */
 void wn_hashing_feed(struct wn_hashing *h, uint64_t bytes);
 /* All of the file may be read (it is complete): waits for the digests, and frees. */

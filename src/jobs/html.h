@@ -25,8 +25,8 @@ static inline bool wn_html_ok(const struct wn_html *h)
  *
  *   %s               text: & < > " ' are escaped, control characters and bytes that are not UTF-8 become U+FFFD
  *   %u %zu %PRIu64   whole numbers; with the flag ' thousands are separated by commas
- *   %.Nf             a number with N decimals, 0 <= N <= 9, with a point in every locale. Not a number, and what is beyond
- *                    1e15: "not measured" (in coordinates there is none of either)
+ *   %.Nf             a number with N decimals, 0 <= N <= 9, with a point in every locale. Not a number, and what is
+ *                    beyond 1e15: "not measured" (in coordinates there is none of either)
  *   %%               the sign
  */
 void wn_html_put(struct wn_html *h, const char *fmt, ...) WN_PRINTF(2, 3);

@@ -121,7 +121,10 @@ static bool look(struct reading *r, struct wn_err *err)
     return r->layers > 0 || wn_fail(err, WN_ERR_FORMAT, "no '...exps.weight.counts': the model has no experts");
 }
 
-/* Gate, up and down of a layer saw the same tokens; the most counts, for a part of them may not have been watched throughout. */
+/*
+ * Gate, up and down of a layer saw the same tokens; the most counts, for a part of them may not have been watched
+ * throughout.
+ */
 static bool fill(struct reading *r, struct wn_err *err)
 {
     for (size_t i = 0; i < wn_source_tensor_count(r->source); i++) {

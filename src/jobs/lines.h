@@ -1,6 +1,6 @@
 /*
- * A text file or a pipe, read once: line by line, or as much of it at a time as is wanted. One line and a read ahead are
- * in memory, however long the file.
+ * A text file or a pipe, read once: line by line, or as much of it at a time as is wanted. One line and a read ahead
+ * are in memory, however long the file.
  */
 #ifndef WN_JOBS_LINES_H
 #define WN_JOBS_LINES_H

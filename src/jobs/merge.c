@@ -1,6 +1,6 @@
 /*
- * Archives of the same model into one. They are read twice, once to see what all of them have and once to add them up, so
- * that no more than two are in memory.
+ * Archives of the same model into one. They are read twice, once to see what all of them have and once to add them up,
+ * so that no more than two are in memory.
  */
 #include "base/bytes.h"
 #include "jobs/merge_parts.h"

@@ -192,8 +192,8 @@ static bool add_source(struct wn_saliency *t, const struct wn_saliency *s, uint3
 }
 
 /*
- * What there is once for all sources. Where the sums by source are at hand, saliency and halves are made of those in the
- * end instead.
+ * What there is once for all sources. Where the sums by source are at hand, saliency and halves are made of those in
+ * the end instead.
  */
 static bool add_totals(const struct wn_merge_look *m, struct wn_saliency *t, const struct wn_saliency *s,
                        struct wn_err *err)

@@ -2,8 +2,8 @@
  * Mixing: files are found and read for documents, then documents are drawn, source by source, and written. See
  * <winnow/corpus.h>.
  *
- * With T tokens written, got of them of a source that is due `share`, and n in its next document: a source may come next when it
- * would not be ahead without that document,
+ * With T tokens written, got of them of a source that is due `share`, and n in its next document: a source may come
+ * next when it would not be ahead without that document,
  *
  *   share * (T + n) > got
  *
@@ -11,9 +11,10 @@
  *
  *   (got + longest) / share    is least.
  *
- * (Tijdeman's rule for the chairman of a union of states, with terms of unequal length.) Summed over all sources the first
- * says T + ... > T, so one always may. By it none is ever ahead by more than its last document; how far one falls behind was
- * tried, 0.99 of the longest document at most. To take who is furthest behind is not enough: it fell 1.6 behind.
+ * (Tijdeman's rule for the chairman of a union of states, with terms of unequal length.) Summed over all sources the
+ * first says T + ... > T, so one always may. By it none is ever ahead by more than its last document; how far one falls
+ * behind was tried, 0.99 of the longest document at most. To take who is furthest behind is not enough: it fell 1.6
+ * behind.
  */
 #include "base/alloc.h"
 #include "base/checked.h"

@@ -1,6 +1,6 @@
 /*
- * The parts of mixing a corpus (<winnow/corpus.h>): files found, documents cut and judged, the index of them, and what the
- * result deserves as warnings.
+ * The parts of mixing a corpus (<winnow/corpus.h>): files found, documents cut and judged, the index of them, and what
+ * the result deserves as warnings.
  */
 #ifndef WN_JOBS_MIX_H
 #define WN_JOBS_MIX_H
@@ -16,7 +16,10 @@ struct wn_mix_files {
     size_t n, room;
 };
 
-/* Adds what path means: a file, all files in a folder (but for names that begin with a dot), or those that a pattern matches. */
+/*
+ * Adds what path means: a file, all files in a folder (but for names that begin with a dot), or those that a pattern
+ * matches.
+ */
 WN_CHECKED bool wn_mix_files_add(struct wn_mix_files *f, const char *path, struct wn_err *err);
 void wn_mix_files_sort(struct wn_mix_files *f);
 void wn_mix_files_release(struct wn_mix_files *f);
@@ -27,10 +30,10 @@ void wn_mix_files_release(struct wn_mix_files *f);
 #define WN_MIX_DOCUMENT_MOST  ((uint32_t)1 << 16)
 
 /*
- * The document at the start of text, which is not empty: its bytes and its tokens, exactly as if it stood alone, `most` of
- * them at most. It ends with the text; else where a paragraph does, if that fills half of it; else where a line does; and
- * within a line only when that alone is too long: behind a sentence, a word, a character. text is all there is, or
- * WN_MIX_DOCUMENT_BYTES and more.
+ * The document at the start of text, which is not empty: its bytes and its tokens, exactly as if it stood alone, `most`
+ * of them at most. It ends with the text; else where a paragraph does, if that fills half of it; else where a line
+ * does; and within a line only when that alone is too long: behind a sentence, a word, a character. text is all there
+ * is, or WN_MIX_DOCUMENT_BYTES and more.
  */
 WN_CHECKED bool wn_mix_cut(const struct wn_vocab *v, struct wn_bytes text, uint32_t most, size_t *bytes,
                            uint32_t *tokens, struct wn_err *err);

@@ -1,9 +1,9 @@
 /*
  * Where a text is cut into documents.
  *
- * Lines are counted each for itself and added up. That is the count of the whole, because the tokenizer's pattern always has a
- * border there: a line ends here behind the last newline of a run of white space, and every alternative that takes a
- * newline ends with one (`\s*[\r\n]+`, `[^\s\p{L}\p{N}]+[\r\n]*`).
+ * Lines are counted each for itself and added up. That is the count of the whole, because the tokenizer's pattern
+ * always has a border there: a line ends here behind the last newline of a run of white space, and every alternative
+ * that takes a newline ends with one (`\s*[\r\n]+`, `[^\s\p{L}\p{N}]+[\r\n]*`).
  */
 #include "base/checked.h"
 #include "base/utf8.h"

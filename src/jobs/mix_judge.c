@@ -1,6 +1,6 @@
 /*
- * What is not fit to calibrate with: text that was damaged before it came here, and text that says one thing over and over.
- * A document is refused as a whole; it is no longer than a sequence.
+ * What is not fit to calibrate with: text that was damaged before it came here, and text that says one thing over and
+ * over. A document is refused as a whole; it is no longer than a sequence.
  */
 #include "base/bits.h"
 #include "base/utf8.h"
@@ -82,8 +82,8 @@ static bool count_characters(struct wn_bytes text, struct counts *c)
 }
 
 /*
- * Two-byte sequences also come about honestly (a capital with an accent before a closing quotation mark), so one of them
- * is no proof; and in what was encoded twice, nearly everything beyond ASCII was.
+ * Two-byte sequences also come about honestly (a capital with an accent before a closing quotation mark), so one of
+ * them is no proof; and in what was encoded twice, nearly everything beyond ASCII was.
  */
 static bool is_doubled(const struct counts *c)
 {

@@ -1,5 +1,6 @@
 /*
- * What is nearly absent is pruned away without anybody noticing: the experts that only it uses look unused. So it is said.
+ * What is nearly absent is pruned away without anybody noticing: the experts that only it uses look unused. So it is
+ * said.
  */
 #include "base/alloc.h"
 #include "jobs/mix.h"

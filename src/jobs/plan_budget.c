@@ -1,8 +1,8 @@
 /*
- * See plan_budget.h. The problem with free numbers per layer is a knapsack in which each expert is out, in with few bits, or
- * in with all: steps of so much value for so many bytes. Taken by falling value per byte they give the linear optimum, whose
- * last step is cut; the whole steps that still fit behind it give the choice. Steps are small against the room (one expert of
- * tens of thousands), so the two hardly differ.
+ * See plan_budget.h. The problem with free numbers per layer is a knapsack in which each expert is out, in with few
+ * bits, or in with all: steps of so much value for so many bytes. Taken by falling value per byte they give the linear
+ * optimum, whose last step is cut; the whole steps that still fit behind it give the choice. Steps are small against
+ * the room (one expert of tens of thousands), so the two hardly differ.
  */
 #include "jobs/plan_budget.h"
 #include "base/alloc.h"
@@ -76,7 +76,9 @@ static uint32_t narrowest(const struct wn_choice *c)
     return least;
 }
 
-/* The least that each layer must have: the floor, and of that with their bytes whoever is protected, but one at least. */
+/*
+ * The least that each layer must have: the floor, and of that with their bytes whoever is protected, but one at least.
+ */
 static void start(struct wn_choice *c)
 {
     for (uint32_t i = 0; i < c->n; i++) {

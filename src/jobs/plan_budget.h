@@ -1,6 +1,7 @@
 /*
- * How many experts each layer keeps. A layer's experts are ranked, and a choice is two numbers: the first `hi` keep their
- * bytes, the next until `kept` are stored in fewer bits. All that is decided here is those two numbers, for each layer.
+ * How many experts each layer keeps. A layer's experts are ranked, and a choice is two numbers: the first `hi` keep
+ * their bytes, the next until `kept` are stored in fewer bits. All that is decided here is those two numbers, for each
+ * layer.
  */
 #ifndef WN_JOBS_PLAN_BUDGET_H
 #define WN_JOBS_PLAN_BUDGET_H

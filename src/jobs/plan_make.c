@@ -1,9 +1,10 @@
 /*
- * Making a plan: each layer's experts are ranked by the criterion (plan_score.c), the mode says how many of each ranking stay
- * (plan_budget.c), and with how many bits.
+ * Making a plan: each layer's experts are ranked by the criterion (plan_score.c), the mode says how many of each
+ * ranking stay (plan_budget.c), and with how many bits.
  *
- * Where layers are weighed against each other, by a global plan or a budget, an expert counts with its share of its layer's
- * sum. Raw sums would starve the early layers: their outputs are small next to those of late ones, and no less needed.
+ * Where layers are weighed against each other, by a global plan or a budget, an expert counts with its share of its
+ * layer's sum. Raw sums would starve the early layers: their outputs are small next to those of late ones, and no less
+ * needed.
  */
 #include "base/alloc.h"
 #include "base/number.h"

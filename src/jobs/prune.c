@@ -278,7 +278,10 @@ static void fill_result(const struct wn_pruning *p, const struct wn_sink *sink, 
     r->copied_bytes = p->done;
 }
 
-/* What a killed run left under the names is not in the way, once it is put back; a dry run leaves it, and does not mind it. */
+/*
+ * What a killed run left under the names is not in the way, once it is put back; a dry run leaves it, and does not mind
+ * it.
+ */
 static bool check_place(const struct wn_pruning *p, const struct wn_sink *dry, struct wn_err *err)
 {
     if (p->o->dry_run && wn_sink_is_half_placed(dry))

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 /*
- * The record of a later file as it will be. What repeats file 1 goes on repeating it; a key that the cut changes in file
- * 1 and that had another value here says something that nobody knows how to change.
+ * The record of a later file as it will be. What repeats file 1 goes on repeating it; a key that the cut changes in
+ * file 1 and that had another value here says something that nobody knows how to change.
  */
 static bool follow(const struct wn_gguf_meta *first, const struct wn_prune_kv *kv, struct wn_gguf_kv *record,
                    struct wn_err *err)

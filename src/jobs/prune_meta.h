@@ -25,7 +25,10 @@ WN_CHECKED bool wn_prune_kv(const struct wn_keep *k, const struct wn_plan *plan,
 WN_CHECKED bool wn_prune_kv_agrees(const struct wn_keep *k, struct wn_err *err);
 void wn_prune_kv_release(struct wn_prune_kv *kv);
 
-/* Records of files 2 .. of a set that is laid out as its source. `meta` is owned, what it leads to is the source's or kv's. */
+/*
+ * Records of files 2 .. of a set that is laid out as its source. `meta` is owned, what it leads to is the source's or
+ * kv's.
+ */
 struct wn_prune_later {
     struct wn_gguf_meta *meta;
     uint32_t n;

@@ -1,6 +1,6 @@
 /*
- * The parts of a prune: what is worked out and refused before anything is written (prune.c), whether there is room for it
- * (prune_space.c), and the writing (prune_write.c).
+ * The parts of a prune: what is worked out and refused before anything is written (prune.c), whether there is room for
+ * it (prune_space.c), and the writing (prune_write.c).
  */
 #ifndef WN_JOBS_PRUNE_PARTS_H
 #define WN_JOBS_PRUNE_PARTS_H

@@ -34,7 +34,9 @@ static bool copy_range(void *arg, const struct wn_keep_tensor *t, const struct w
     return true;
 }
 
-/* wn_recast_write_fn: pages of the source that were read are given back now and then, or a whole layer would be held. */
+/*
+ * wn_recast_write_fn: pages of the source that were read are given back now and then, or a whole layer would be held.
+ */
 static bool take_made(void *arg, const void *bytes, size_t n, struct wn_err *err)
 {
     struct wn_pruning *p = arg;

@@ -1,7 +1,7 @@
 /*
- * A model in another container: HF safetensors as GGUF or as an MLX folder. The output is described tensor by tensor from the
- * bound layers (model/weights.h), so that it is made of the very numbers that winnow computes with; the same walk declares
- * the tensors, writes them and proves them, so the three cannot disagree.
+ * A model in another container: HF safetensors as GGUF or as an MLX folder. The output is described tensor by tensor
+ * from the bound layers (model/weights.h), so that it is made of the very numbers that winnow computes with; the same
+ * walk declares the tensors, writes them and proves them, so the three cannot disagree.
  *
  * Matrices keep their bits wherever the container can hold them: MXFP4 codes and scales change places only. What the
  * container stores otherwise (norms widened to f32, kv_b turned per head, -exp(A_log)) follows docs/formats/gguf.md.
@@ -52,12 +52,15 @@ struct wn_recast {
 /* Tensors of the source that the container has no place for: the vision tower's, in a GGUF. */
 uint64_t wn_recast_left_out(const struct wn_recast *r);
 
-/* Columns of one scale of an affine matrix that is that wide: 64, or 32 where 64 does not divide; 0: it cannot be affine. */
+/*
+ * Columns of one scale of an affine matrix that is that wide: 64, or 32 where 64 does not divide; 0: it cannot be
+ * affine.
+ */
 uint32_t wn_recast_group(uint64_t cols);
 
 /*
- * Calls fn for each tensor of the output: those outside the layers, then layer by layer, which is the order of published
- * GGUFs. A tensor and its parts are good during the call. Refuses experts of different types in one stack.
+ * Calls fn for each tensor of the output: those outside the layers, then layer by layer, which is the order of
+ * published GGUFs. A tensor and its parts are good during the call. Refuses experts of different types in one stack.
  */
 WN_CHECKED bool wn_recast_walk(const struct wn_recast *r, wn_recast_fn *fn, void *arg, struct wn_err *err);
 
@@ -71,8 +74,8 @@ size_t wn_recast_room(const struct wn_recast_tensor *t);
 void wn_recast_make(const struct wn_recast_tensor *t, uint64_t first, uint64_t n, void *room, uint8_t *out);
 
 /*
- * Scales and biases of the affine matrix whose codes were made last: encoding makes all three, and they are tensors that follow
- * one another. All zero is an empty one.
+ * Scales and biases of the affine matrix whose codes were made last: encoding makes all three, and they are tensors
+ * that follow one another. All zero is an empty one.
  */
 struct wn_recast_side {
     uint8_t *scales, *biases; /* owned; [rows][row_bytes] */
@@ -107,15 +110,15 @@ WN_CHECKED bool wn_recast_kv(const struct wn_recast *r, const struct wn_recast_l
 void wn_recast_kv_release(struct wn_recast_kv *kv);
 
 /*
- * config.json of an MLX folder, appended to out, from the source's n bytes of text. plan_name: what "reap" calls the plan, may
- * be NULL.
+ * config.json of an MLX folder, appended to out, from the source's n bytes of text. plan_name: what "reap" calls the
+ * plan, may be NULL.
  */
 WN_CHECKED bool wn_recast_config(const struct wn_recast *r, const struct wn_recast_list *list, const char *text,
                                  size_t n, const char *plan_name, struct wn_buf *out, struct wn_err *err);
 
 /*
- * What the n bytes of an MLX folder's config.json say of how it was made: into r->fit and r->rest_bits, and the plan's name.
- * False when it was not made by winnow.
+ * What the n bytes of an MLX folder's config.json say of how it was made: into r->fit and r->rest_bits, and the plan's
+ * name. False when it was not made by winnow.
  */
 WN_CHECKED bool wn_recast_read_options(const char *text, size_t n, struct wn_recast *r, char *plan_name, size_t size);
 
@@ -123,9 +126,9 @@ WN_CHECKED bool wn_recast_read_options(const char *text, size_t n, struct wn_rec
 uint64_t wn_recast_stream_memory(const struct wn_recast_tensor *t, unsigned threads);
 
 /*
- * A recast that is about to be written: everything that is known before a byte is. begin: all of it but `keep` and `model`,
- * which are borrowed. shard_bytes: files are closed before they would exceed it; 0: one GGUF, or what MLX folders are usual in
- * (5 GiB at most, and no layer shares one). joined: one file.
+ * A recast that is about to be written: everything that is known before a byte is. begin: all of it but `keep` and
+ * `model`, which are borrowed. shard_bytes: files are closed before they would exceed it; 0: one GGUF, or what MLX
+ * folders are usual in (5 GiB at most, and no layer shares one). joined: one file.
  */
 struct wn_recast_out {
     struct wn_recast recast;

@@ -19,8 +19,8 @@ static json_t *quantised(const char *mode, unsigned group, unsigned bits)
 }
 
 /*
- * Every module that differs from the defaults has an entry: affine ones, and, so that nobody has to guess, both banks of a
- * graded layer.
+ * Every module that differs from the defaults has an entry: affine ones, and, so that nobody has to guess, both banks
+ * of a graded layer.
  */
 static bool add_module(json_t *q, const struct wn_recast_tensor *t)
 {

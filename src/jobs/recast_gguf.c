@@ -1,7 +1,7 @@
 /*
- * See recast_parts.h: the tensors of a GGUF, as K3's converter writes them. Matrices keep their type, MXFP4 in GGUF's own
- * packing; vectors, convolutions and routers are f32; AttnRes scores are fused. Graded layers, which only winnow reads, have
- * their second bank in Q2_K.
+ * See recast_parts.h: the tensors of a GGUF, as K3's converter writes them. Matrices keep their type, MXFP4 in GGUF's
+ * own packing; vectors, convolutions and routers are f32; AttnRes scores are fused. Graded layers, which only winnow
+ * reads, have their second bank in Q2_K.
  */
 #include "base/checked.h"
 #include "jobs/recast_parts.h"

@@ -1,7 +1,7 @@
 /*
- * See recast_parts.h: the tensors of an MLX folder (docs/formats/mlx.md). A matrix is codes, scales and, when affine, biases;
- * experts keep their MXFP4 bytes, those of a graded plan's second bank become affine; other matrices are affine in rest_bits,
- * or stay as they are. Vectors are bf16, but for decays and biases.
+ * See recast_parts.h: the tensors of an MLX folder (docs/formats/mlx.md). A matrix is codes, scales and, when affine,
+ * biases; experts keep their MXFP4 bytes, those of a graded plan's second bank become affine; other matrices are affine
+ * in rest_bits, or stay as they are. Vectors are bf16, but for decays and biases.
  */
 #include "base/alloc.h"
 #include "jobs/recast_parts.h"
@@ -110,7 +110,9 @@ static void add_floats(struct wn_recast_layer *l, enum wn_role role, const float
     t->shape[0] = n;
 }
 
-/* HF has convolutions and the inner norm in f32. MLX's loader wants all in bf16; where nothing is to change, they stay. */
+/*
+ * HF has convolutions and the inner norm in f32. MLX's loader wants all in bf16; where nothing is to change, they stay.
+ */
 static enum wn_type narrowed(const struct wn_recast_layer *l)
 {
     return l->r->rest_bits ? WN_BF16 : WN_F32;
@@ -171,7 +173,9 @@ static void add_conv(struct wn_recast_layer *l, enum wn_role role, const float *
     t->shape[2] = 1;
 }
 
-/* A_log, not what it decays to. MLX's module has as many as a head has channels; those behind the heads mean nothing. */
+/*
+ * A_log, not what it decays to. MLX's module has as many as a head has channels; those behind the heads mean nothing.
+ */
 static void add_decay(struct wn_recast_layer *l, float *a, uint64_t heads)
 {
     size_t first = l->n;

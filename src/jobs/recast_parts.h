@@ -1,4 +1,6 @@
-/* Between the walk over a bound layer (recast.c) and what a container makes of each part (recast_gguf.c, recast_mlx.c). */
+/*
+ * Between the walk over a bound layer (recast.c) and what a container makes of each part (recast_gguf.c, recast_mlx.c).
+ */
 #ifndef WN_JOBS_RECAST_PARTS_H
 #define WN_JOBS_RECAST_PARTS_H
 
@@ -24,8 +26,8 @@ struct wn_recast_layer {
 };
 
 /*
- * What a container makes of a part. Each adds tensors to the layer; what the parts lead to lives as long as the layer is
- * bound. Matrices without rows and vectors that are NULL are not shown.
+ * What a container makes of a part. Each adds tensors to the layer; what the parts lead to lives as long as the layer
+ * is bound. Matrices without rows and vectors that are NULL are not shown.
  */
 struct wn_recast_form {
     enum wn_naming naming;

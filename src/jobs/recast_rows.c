@@ -36,7 +36,9 @@ uint64_t wn_recast_bytes(const struct wn_recast_tensor *t)
     return t->rows * wn_recast_row_bytes(t);
 }
 
-/* What one thread needs beside the output: the row as floats; of an affine row also the faces that are not asked for. */
+/*
+ * What one thread needs beside the output: the row as floats; of an affine row also the faces that are not asked for.
+ */
 struct room {
     float *values;
     uint8_t *codes, *scales, *biases;

@@ -1,8 +1,9 @@
 /*
- * The page of a report: figures of report_measure.h as HTML and SVG. Nothing is computed here that is not a place on the page.
+ * The page of a report: figures of report_measure.h as HTML and SVG. Nothing is computed here that is not a place on
+ * the page.
  *
- * Each part writes one <section>. Colours and type are in report_style.c, by class; what a screen reader or a printer gets
- * is the same page: figures have a title and a description, and their numbers stand in a table.
+ * Each part writes one <section>. Colours and type are in report_style.c, by class; what a screen reader or a printer
+ * gets is the same page: figures have a title and a description, and their numbers stand in a table.
  */
 #ifndef WN_JOBS_REPORT_DRAW_H
 #define WN_JOBS_REPORT_DRAW_H

@@ -5,7 +5,9 @@
 
 #include <math.h>
 
-/* Perplexities can be compared when as many tokens of the domain were predicted; the vocabulary is the same by design. */
+/*
+ * Perplexities can be compared when as many tokens of the domain were predicted; the vocabulary is the same by design.
+ */
 static bool comparable(const struct wn_report_domain *a, const struct wn_report_domain *b)
 {
     const enum wn_report_field same[] = {WN_REPORT_PREDICTED, WN_REPORT_WINDOWS};
@@ -81,7 +83,8 @@ static void put_value(struct wn_html *h, const struct wn_report_value *v, const 
 }
 
 /*
- * Fields from .. end - 1, if the result has any: all of them, since what it lacks was not measured, or (`own`) those that it has.
+ * Fields from .. end - 1, if the result has any: all of them, since what it lacks was not measured, or (`own`) those
+ * that it has.
  */
 static void put_fields(struct wn_html *h, const struct wn_report_eval *e, const char *caption, size_t from, size_t end,
                        bool own)

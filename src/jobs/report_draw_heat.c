@@ -1,9 +1,9 @@
 /*
- * The heat map: a row a layer, its experts by falling saliency from left to right, colour by how many times an even share an
- * expert carries, in steps of a power of two.
+ * The heat map: a row a layer, its experts by falling saliency from left to right, colour by how many times an even
+ * share an expert carries, in steps of a power of two.
  *
- * A row falls, so each colour is one run of it: however many experts there are, a row is at most as many strokes as there
- * are colours. 92 layers of 896 experts take some 15 KB.
+ * A row falls, so each colour is one run of it: however many experts there are, a row is at most as many strokes as
+ * there are colours. 92 layers of 896 experts take some 15 KB.
  */
 #include "jobs/report_draw.h"
 #include "jobs/report_svg.h"

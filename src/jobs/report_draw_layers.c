@@ -1,5 +1,6 @@
 /*
- * Figures that run along the layers: how stable the ranking is, how concentrated each layer, and the table of all layers.
+ * Figures that run along the layers: how stable the ranking is, how concentrated each layer, and the table of all
+ * layers.
  */
 #include "jobs/report_draw.h"
 #include "jobs/report_svg.h"

@@ -11,8 +11,8 @@ enum { WORST_LAYERS = 10 };
 /* ---- overlap ---- */
 
 /*
- * A class of shading for an overlap: how far it lies between chance and 1 (a1 .. a3), or between chance and 0 (b1 .. b3), in
- * steps at 5, 15 and 30 %. The diagonal is 1 by definition and not shaded.
+ * A class of shading for an overlap: how far it lies between chance and 1 (a1 .. a3), or between chance and 0 (b1 ..
+ * b3), in steps at 5, 15 and 30 %. The diagonal is 1 by definition and not shaded.
  */
 static const char *shade(double overlap, double chance)
 {

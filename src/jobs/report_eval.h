@@ -47,8 +47,8 @@ struct wn_report_eval {
 };
 
 /*
- * A field is a number in its domain's object; KEY_interval beside it, where it is there, a list of low and high. "overall"
- * beside the domains is one more, named so.
+ * A field is a number in its domain's object; KEY_interval beside it, where it is there, a list of low and high.
+ * "overall" beside the domains is one more, named so.
  *
  * Refused: what is not a JSON object with a list "domains" of objects that have a text "domain". All zero on failure.
  */

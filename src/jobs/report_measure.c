@@ -140,7 +140,10 @@ static void note_lost(struct wn_report_numbers *n, const struct wn_report_lost *
     n->worst[at] = *lost;
 }
 
-/* The best tenth of one source in layer i, in the order of m->rank; `seen` marks experts that were lost to a source before. */
+/*
+ * The best tenth of one source in layer i, in the order of m->rank; `seen` marks experts that were lost to a source
+ * before.
+ */
 static void measure_lost(struct measure *m, uint32_t i, uint32_t source, uint8_t *seen)
 {
     const struct wn_report_layer *l = &m->n->layers[i];

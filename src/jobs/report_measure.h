@@ -63,8 +63,8 @@ struct wn_report_numbers {
 };
 
 /*
- * plan NULL: none. Refused (WN_ERR_ARG): an archive without saliency, a plan that is not for its model. *n is all zero on
- * failure.
+ * plan NULL: none. Refused (WN_ERR_ARG): an archive without saliency, a plan that is not for its model. *n is all zero
+ * on failure.
  */
 WN_CHECKED bool wn_report_measure(struct wn_report_numbers *n, const struct wn_saliency *s, const struct wn_plan *plan,
                                   struct wn_err *err);

@@ -1,8 +1,9 @@
 /*
- * The style sheet of a report. Colours are variables, so that dark is a second set of the same names; a printer gets the
- * light ones. Type is the reader's own system's: nothing is fetched.
+ * The style sheet of a report. Colours are variables, so that dark is a second set of the same names; a printer gets
+ * the light ones. Type is the reader's own system's: nothing is fetched.
  *
- * Blue is saliency (h0 .. h10: little to much), orange the plan. Both sets keep text at a contrast of at least 4.5 to 1.
+ * Blue is saliency (h0 .. h10: little to much), orange the plan. Both sets keep text at a contrast of at least 4.5 to
+ * 1.
  */
 #include "jobs/report_draw.h"
 

@@ -27,7 +27,10 @@ void wn_report_svg_open(struct wn_html *h, const char *id, unsigned width, unsig
                         const char *desc);
 void wn_report_svg_close(struct wn_html *h);
 
-/* Grid lines with percentages (or plain numbers) at the left, each `step` of the range; percentages below, without lines. */
+/*
+ * Grid lines with percentages (or plain numbers) at the left, each `step` of the range; percentages below, without
+ * lines.
+ */
 void wn_report_grid(struct wn_html *h, const struct wn_report_plot *p, double step, bool percent);
 void wn_report_axis_percent(struct wn_html *h, const struct wn_report_plot *p, double step);
 

@@ -1,6 +1,6 @@
 /*
- * See resume.h. A line of text for each file; each ends with the head of a SHA-256 of itself and of all lines before it, by which a
- * line that a crash cut short, or that somebody edited, is told from a good one.
+ * See resume.h. A line of text for each file; each ends with the head of a SHA-256 of itself and of all lines before
+ * it, by which a line that a crash cut short, or that somebody edited, is told from a good one.
  */
 #include "jobs/resume.h"
 #include "base/alloc.h"

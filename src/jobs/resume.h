@@ -1,6 +1,6 @@
 /*
- * The journal of a prune: which files of the output are complete. A run that was killed, or failed, is taken up behind them. The
- * form is in docs/formats/provenance.md.
+ * The journal of a prune: which files of the output are complete. A run that was killed, or failed, is taken up behind
+ * them. The form is in docs/formats/provenance.md.
  */
 #ifndef WN_JOBS_RESUME_H
 #define WN_JOBS_RESUME_H
@@ -18,11 +18,11 @@ struct wn_resume {
 };
 
 /*
- * Reads what an earlier run left beside the output of `dry`, if its identity (digest of all that decides which bytes are made) is
- * this one. Fills the record's digests of the files taken, when it takes any.
+ * Reads what an earlier run left beside the output of `dry`, if its identity (digest of all that decides which bytes
+ * are made) is this one. Fills the record's digests of the files taken, when it takes any.
  *
- *   strict   the source has given its bytes away: a journal that is missing, of another identity, or that tells of a file that is
- *            not as told, fails instead of being passed over
+ *   strict   the source has given its bytes away: a journal that is missing, of another identity, or that tells of a
+ *            file that is not as told, fails instead of being passed over
  */
 WN_CHECKED bool wn_resume_read(struct wn_resume *r, const struct wn_sink *dry, enum wn_container container,
                                const uint8_t identity[WN_DIGEST_BYTES], struct wn_seal *seal, bool strict,

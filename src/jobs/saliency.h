@@ -62,8 +62,8 @@ struct wn_saliency {
     uint64_t *source_sequences;   /* [source] */
 
     /*
-     * Sums are exact (exact_sum.h): the whole of one is its double and this, shaped like it. While a layer is being summed
-     * the two are whole and part. NULL in archives by others; there the doubles are all there is.
+     * Sums are exact (exact_sum.h): the whole of one is its double and this, shaped like it. While a layer is being
+     * summed the two are whole and part. NULL in archives by others; there the doubles are all there is.
      */
     double *low[WN_SUMS];
 
@@ -108,7 +108,10 @@ uint32_t wn_sum_shape(const struct wn_saliency *s, enum wn_sum k, uint64_t shape
 /* Ends the summing of a layer, in which wn_exact_add puts addends into a sum and its low: exact_sum.h. */
 void wn_saliency_settle(struct wn_saliency *s, uint32_t layer);
 
-/* Sets saliency to the sum over sources, whose order does not matter; add_up counts, too, and token_count to all tokens. */
+/*
+ * Sets saliency to the sum over sources, whose order does not matter; add_up counts, too, and token_count to all
+ * tokens.
+ */
 void wn_saliency_total(struct wn_saliency *s);
 void wn_saliency_add_up(struct wn_saliency *s);
 /* Sets half_saliency and half_tokens to the sums of source_half and source_half_tokens over sources. */

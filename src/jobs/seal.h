@@ -1,6 +1,6 @@
 /*
- * What an output says of itself: SHA-256 of its files and experts, and where it comes from. docs/formats/provenance.md is the
- * form. Digests are taken on the way (jobs/hashing.h); a file's stand when it is complete.
+ * What an output says of itself: SHA-256 of its files and experts, and where it comes from. docs/formats/provenance.md
+ * is the form. Digests are taken on the way (jobs/hashing.h); a file's stand when it is complete.
  */
 #ifndef WN_JOBS_SEAL_H
 #define WN_JOBS_SEAL_H
@@ -76,8 +76,8 @@ struct wn_origin {
 };
 struct wn_folder;
 /*
- * The text of it, appended to out. beside, n: paths of other files, complete, under names that end in .part; config: NULL, or
- * what config.json will hold.
+ * The text of it, appended to out. beside, n: paths of other files, complete, under names that end in .part; config:
+ * NULL, or what config.json will hold.
  */
 WN_CHECKED bool wn_seal_text(const struct wn_seal *r, const struct wn_sink *sink, const struct wn_origin *from,
                              const char *const *beside, size_t n, const struct wn_buf *config, struct wn_buf *out,

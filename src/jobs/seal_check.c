@@ -1,6 +1,6 @@
 /*
- * See seal.h: an output held against what it says of itself. Files are hashed as wholes; only where one differs are its experts,
- * to say which.
+ * See seal.h: an output held against what it says of itself. Files are hashed as wholes; only where one differs are its
+ * experts, to say which.
  */
 #include "base/alloc.h"
 #include "jobs/seal_json.h"

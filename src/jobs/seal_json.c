@@ -1,6 +1,6 @@
 /*
- * See seal.h: the record as JSON, docs/formats/provenance.md. Its last field is the SHA-256 of the others in the shortest form, keys
- * sorted, so that it can be held against itself.
+ * See seal.h: the record as JSON, docs/formats/provenance.md. Its last field is the SHA-256 of the others in the
+ * shortest form, keys sorted, so that it can be held against itself.
  */
 #include "jobs/seal_json.h"
 #include "base/alloc.h"

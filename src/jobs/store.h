@@ -12,8 +12,8 @@
  * stream that a layer banks (AttnRes) is that layer's bank for all later ones, so it is kept, and no bank is written
  * twice; the others go as soon as the next one and the record are in place.
  *
- * Streams can be held in memory besides (store_held.c). They are written all the same, so that a killed run can be taken
- * up, but not read.
+ * Streams can be held in memory besides (store_held.c). They are written all the same, so that a killed run can be
+ * taken up, but not read.
  *
  * One thread at a time.
  */
@@ -53,9 +53,9 @@ struct wn_store {
 };
 
 /*
- * Makes the folder, or takes it up: refuses when another run holds it, when what is in it was made with other facts (the
- * first that differs is named), and a folder with something in it that no calibration left there. fresh: what an earlier
- * run left is thrown away. Files of other names are never touched.
+ * Makes the folder, or takes it up: refuses when another run holds it, when what is in it was made with other facts
+ * (the first that differs is named), and a folder with something in it that no calibration left there. fresh: what an
+ * earlier run left is thrown away. Files of other names are never touched.
  */
 WN_CHECKED bool wn_store_open(struct wn_store *s, const char *folder, const struct wn_store_fact *facts, size_t n,
                               bool fresh, struct wn_err *err);
@@ -68,8 +68,8 @@ void wn_store_remove(struct wn_store *s);
 void wn_store_shape(struct wn_store *s, uint64_t tokens, uint64_t token_bytes);
 
 /*
- * From now on up to `streams` streams are held in memory; more than that may not be there at a time (banks, what enters a
- * layer, what leaves it). Memory is taken as it is needed. The second lets go of all of them.
+ * From now on up to `streams` streams are held in memory; more than that may not be there at a time (banks, what enters
+ * a layer, what leaves it). Memory is taken as it is needed. The second lets go of all of them.
  */
 WN_CHECKED bool wn_store_hold(struct wn_store *s, size_t streams, struct wn_err *err);
 void wn_store_let_go(struct wn_store *s);

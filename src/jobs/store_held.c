@@ -1,6 +1,6 @@
 /*
- * Streams in memory: written once, by the layer before, and read by every layer behind it that mixes banks. The memory of
- * one that is dropped is the next one's, so there are never more than was said.
+ * Streams in memory: written once, by the layer before, and read by every layer behind it that mixes banks. The memory
+ * of one that is dropped is the next one's, so there are never more than was said.
  */
 #include "base/alloc.h"
 #include "jobs/store_parts.h"

@@ -7,8 +7,8 @@
 #include <winnow/job.h>
 
 /*
- * Reports progress. False, WN_ERR_CANCELED, when the listener asked to stop. The texts are copied by nobody. step may be
- * NULL.
+ * Reports progress. False, WN_ERR_CANCELED, when the listener asked to stop. The texts are copied by nobody. step may
+ * be NULL.
  */
 WN_CHECKED static inline bool wn_job_step(const struct wn_job *job, const char *phase, const char *step, uint64_t done,
                                           uint64_t total, const char *unit, struct wn_err *err)

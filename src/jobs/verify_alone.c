@@ -1,6 +1,6 @@
 /*
- * What can be said of an output without its source: that it is a sound model, and that its bytes are those that winnow wrote, by the
- * digests in its record. Without a record nothing is said of bytes.
+ * What can be said of an output without its source: that it is a sound model, and that its bytes are those that winnow
+ * wrote, by the digests in its record. Without a record nothing is said of bytes.
  */
 #include "jobs/prune_meta.h"
 #include "jobs/seal.h"

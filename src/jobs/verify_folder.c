@@ -155,8 +155,8 @@ static bool is_copied(const struct wn_folder *f, const char *name)
 }
 
 /*
- * What lies in out that nobody put there: code, a tokenizer, weights that some loader would read. A card, folders and hidden
- * or unfinished files are read by none; they cost the claim that all is the source's.
+ * What lies in out that nobody put there: code, a tokenizer, weights that some loader would read. A card, folders and
+ * hidden or unfinished files are read by none; they cost the claim that all is the source's.
  */
 static bool look_at_extra(const struct wn_source *out, const char *name, bool *same, struct wn_err *err)
 {

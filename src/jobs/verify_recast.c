@@ -1,6 +1,6 @@
 /*
- * See verify_parts.h: the proof of a container that was made, not copied. The walk that wrote it (recast.h) runs again over
- * the source, and each byte that it makes is held against the output's.
+ * See verify_parts.h: the proof of a container that was made, not copied. The walk that wrote it (recast.h) runs again
+ * over the source, and each byte that it makes is held against the output's.
  */
 #include "base/alloc.h"
 #include "base/checked.h"

@@ -1,6 +1,7 @@
 /*
- * See verify_parts.h: what is in and about the files of weights besides tensors. Engines read some of it (an index's lines,
- * the strings in a header), and bytes that belong to no tensor are read by none, so they are there for something else.
+ * See verify_parts.h: what is in and about the files of weights besides tensors. Engines read some of it (an index's
+ * lines, the strings in a header), and bytes that belong to no tensor are read by none, so they are there for something
+ * else.
  */
 #include "base/checked.h"
 #include "formats/safetensors_index.h"
@@ -9,7 +10,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* The sum of all tensors is what winnow writes; an index that stayed with the same tensors may count as its source does. */
+/*
+ * The sum of all tensors is what winnow writes; an index that stayed with the same tensors may count as its source
+ * does.
+ */
 static bool check_total(const struct wn_source *source, const struct wn_source *out, struct wn_err *err)
 {
     uint64_t want = 0, theirs, have;
@@ -31,8 +35,8 @@ static bool check_total(const struct wn_source *source, const struct wn_source *
 }
 
 /*
- * Opening held the lines against the headers already. Shards without an index are what some folders are from the start, and
- * a copy of one is then as good as it; whatever else has several files was written with one.
+ * Opening held the lines against the headers already. Shards without an index are what some folders are from the start,
+ * and a copy of one is then as good as it; whatever else has several files was written with one.
  */
 static bool check_index(const struct wn_source *source, const struct wn_source *out, bool same, struct wn_err *err)
 {

@@ -1,13 +1,14 @@
 /*
- * Numbers in registers. One table of functions, filled once at start for the processor and then only read. Scalar code in
- * kernels/scalar/ IS the meaning; every variant gives the same bits (a NaN stays some NaN), checked with memcmp.
+ * Numbers in registers. One table of functions, filled once at start for the processor and then only read. Scalar code
+ * in kernels/scalar/ IS the meaning; every variant gives the same bits (a NaN stays some NaN), checked with memcmp.
  *
- * THE SUMMING ORDER. Every sum over n elements (dot products, sums of squares, of exponentials) has 32 lanes: element i is
- * added to lane i mod 32, in rising i, with a fused multiply-add where there is a product; then lanes fold in halves:
- * lane j += lane j + 16, then + 8, + 4, + 2, + 1. Lanes start at +0. So one token or many, any processor: the same bits.
- * exp, tanh, sigmoid are our own polynomials, the same steps in every variant.
+ * THE SUMMING ORDER. Every sum over n elements (dot products, sums of squares, of exponentials) has 32 lanes: element i
+ * is added to lane i mod 32, in rising i, with a fused multiply-add where there is a product; then lanes fold in
+ * halves: lane j += lane j + 16, then + 8, + 4, + 2, + 1. Lanes start at +0. So one token or many, any processor: the
+ * same bits. exp, tanh, sigmoid are our own polynomials, the same steps in every variant.
  *
- * Element-wise kernels round each element by itself. Tails never read or write past the end. Pointers need no alignment.
+ * Element-wise kernels round each element by itself. Tails never read or write past the end. Pointers need no
+ * alignment.
  */
 #ifndef WN_KERNELS_KERNELS_H
 #define WN_KERNELS_KERNELS_H
@@ -73,7 +74,9 @@ struct wn_kernels {
     void (*sigmoid)(const float *x, float *y, size_t n);  /* 1 / (1 + exp(-x)) */
     void (*silu)(const float *x, float *y, size_t n);     /* x * sigmoid(x) */
     void (*softplus)(const float *x, float *y, size_t n); /* log(1 + exp(x)); x where x > 20 */
-    /* y = (beta * tanh(g / beta) * sigmoid(g)) * (linear_beta * tanh(u / linear_beta)); linear_beta 0: times u. (SiTU) */
+    /*
+     * y = (beta * tanh(g / beta) * sigmoid(g)) * (linear_beta * tanh(u / linear_beta)); linear_beta 0: times u. (SiTU)
+     */
     void (*situ)(const float *g, const float *u, float beta, float linear_beta, float *y, size_t n);
     /* y = silu(g) * u */
     void (*swiglu)(const float *g, const float *u, float *y, size_t n);
@@ -83,7 +86,8 @@ struct wn_kernels {
 
     /*
      * One KDA step of one head. s: state [k_dim][v_dim], row = key channel. decay[k] = exp(g[k]); beta a scalar.
-     *   s[k][v] *= decay[k];  d[v] = beta * (v[v] - sum_k s[k][v] k[k]);  s[k][v] += k[k] d[v];  o[v] = sum_k s[k][v] q[k]
+     *   s[k][v] *= decay[k];  d[v] = beta * (v[v] - sum_k s[k][v] k[k]);
+     *   s[k][v] += k[k] d[v];  o[v] = sum_k s[k][v] q[k]
      * sums over k run in rising k from +0 with fused multiply-adds, one accumulator per v. d: scratch of v_dim floats.
      */
     void (*kda_step)(float *s, const float *q, const float *k, const float *v, const float *decay, float beta, float *o,
@@ -104,8 +108,9 @@ void wn_kernels_init(struct wn_kernels *k, unsigned cpu);
 WN_CHECKED const struct wn_kernels *wn_kernels_get(struct wn_err *err);
 
 /*
- * y[t * y_stride + r - first] = row r of m . (x + t * x_stride), for rows first .. first + n - 1 and t < tokens. The same
- * bits for any cut of rows or tokens. Rows of many tokens are read again for each few dozen: n rows should fit a cache.
+ * y[t * y_stride + r - first] = row r of m . (x + t * x_stride), for rows first .. first + n - 1 and t < tokens. The
+ * same bits for any cut of rows or tokens. Rows of many tokens are read again for each few dozen: n rows should fit a
+ * cache.
  */
 void wn_matrix_mul_rows(const struct wn_kernels *k, const struct wn_matrix *m, uint64_t first, uint64_t n,
                         const float *x, size_t x_stride, size_t tokens, float *y, size_t y_stride);

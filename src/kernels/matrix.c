@@ -1,8 +1,8 @@
 /*
- * Rows of a matrix times tokens. Up to FEW tokens take the dots of the stored form. More share a decoding: AREA weights at a
- * time, which the first-level cache holds. Short rows are decoded whole and meet all tokens. Long ones are cut by columns
- * and meet TOKENS tokens, each product's lanes waiting in between. By the law of the summing order all ways give the same
- * bits, so where one hands over to the other is only a matter of speed.
+ * Rows of a matrix times tokens. Up to FEW tokens take the dots of the stored form. More share a decoding: AREA weights
+ * at a time, which the first-level cache holds. Short rows are decoded whole and meet all tokens. Long ones are cut by
+ * columns and meet TOKENS tokens, each product's lanes waiting in between. By the law of the summing order all ways
+ * give the same bits, so where one hands over to the other is only a matter of speed.
  */
 #include "kernels/kernels.h"
 
@@ -31,7 +31,10 @@ static void row_ask(const struct wn_matrix *m, uint64_t row)
             __builtin_prefetch(m->data + row * m->row_bytes + i);
 }
 
-/* Gives the tile its w: rows from row on of a part of a matrix, where they lie if they are floats, or decoded into room. */
+/*
+ * Gives the tile its w: rows from row on of a part of a matrix, where they lie if they are floats, or decoded into
+ * room.
+ */
 static void rows_decode(const struct wn_kernels *k, const struct wn_matrix *part, uint64_t row, float *room,
                         struct wn_tile *tile)
 {
@@ -46,7 +49,9 @@ static void rows_decode(const struct wn_kernels *k, const struct wn_matrix *part
         k->decode_row(part, row + r, room + r * tile->cols);
 }
 
-/* Rows from row on times the tile's tokens, `width` columns at a time. The tile comes with all but w, lanes and cols. */
+/*
+ * Rows from row on times the tile's tokens, `width` columns at a time. The tile comes with all but w, lanes and cols.
+ */
 static void mul_rows(const struct wn_kernels *k, const struct wn_matrix *m, uint64_t row, size_t width,
                      struct wn_tile tile)
 {

@@ -1,11 +1,11 @@
 /*
- * The constants of our exp, tanh and softplus, shared by the scalar text and the variants, which take the same steps with
- * them. Each polynomial is a minimax fit of the relative error over the interval named, its coefficients then rounded to
- * f32; "off by" is the fit's own error in units of the last place, before any rounding of the steps.
+ * The constants of our exp, tanh and softplus, shared by the scalar text and the variants, which take the same steps
+ * with them. Each polynomial is a minimax fit of the relative error over the interval named, its coefficients then
+ * rounded to f32; "off by" is the fit's own error in units of the last place, before any rounding of the steps.
  *
  *   exp(x)   n = x / ln 2 rounded to even, r = x - n ln 2, |r| <= ln 2 / 2;  1 + r + r^2 q(r), off by 0.05;  times 2^n.
- *            n is added to the exponent in two halves, each an exact multiplication but for the last rounding, so results
- *            below the smallest normal number are rounded once, overflow gives inf, and no processor differs.
+ *            n is added to the exponent in two halves, each an exact multiplication but for the last rounding, so
+ *            results below the smallest normal number are rounded once, overflow gives inf, and no processor differs.
  *   tanh(x)  |x| < 0.625: x + x^3 t(x^2), off by 0.07, so small x keep all their digits;
  *            otherwise 1 - 2 / (exp(2 |x|) + 1). The sign of x is put back at the end.
  *   softplus max(x, 0) + log(1 + e), e = exp(-|x|); with s = e / (2 + e), 0 <= s <= 1/3:
@@ -14,7 +14,10 @@
 #ifndef WN_KERNELS_POLY_H
 #define WN_KERNELS_POLY_H
 
-/* exp(x) is 0 below the first and inf above the second: half the smallest denormal is e^-103.97, the largest float e^88.72. */
+/*
+ * exp(x) is 0 below the first and inf above the second: half the smallest denormal is e^-103.97, the largest float
+ * e^88.72.
+ */
 #define WN_EXP_LOW  (-104.0f)
 #define WN_EXP_HIGH 89.0f
 

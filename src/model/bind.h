@@ -23,7 +23,10 @@ struct wn_binder {
 WN_CHECKED void *wn_bind_alloc(struct wn_binder *b, size_t n, size_t size);
 WN_CHECKED void *wn_bind_unset(struct wn_binder *b, size_t n, size_t size);
 
-/* Tensor `which` of a role in a bank; NULL with *err when it is missing. wn_bind_try: NULL says only that it is not there. */
+/*
+ * Tensor `which` of a role in a bank; NULL with *err when it is missing. wn_bind_try: NULL says only that it is not
+ * there.
+ */
 WN_CHECKED const struct wn_tensor *wn_bind_find(struct wn_binder *b, enum wn_role role, unsigned which,
                                                 enum wn_bank bank);
 const struct wn_tensor *wn_bind_try(struct wn_binder *b, const char *name);
@@ -42,14 +45,14 @@ WN_CHECKED bool wn_bind_view(struct wn_binder *b, const struct wn_tensor *t, uin
 WN_CHECKED bool wn_bind_matrix(struct wn_binder *b, enum wn_role role, uint64_t rows, uint64_t cols,
                                struct wn_matrix *m);
 /*
- * Tensor `which` of a role as `count` matrices one after the other: m has their rows together (wn_matrix_rows takes them
- * apart). Not for HF, whose matrices stand alone.
+ * Tensor `which` of a role as `count` matrices one after the other: m has their rows together (wn_matrix_rows takes
+ * them apart). Not for HF, whose matrices stand alone.
  */
 WN_CHECKED bool wn_bind_stack(struct wn_binder *b, enum wn_role role, unsigned which, enum wn_bank bank, uint64_t count,
                               uint64_t rows, uint64_t cols, struct wn_matrix *m);
 /*
- * bind_mlx.c: an MLX weight of that shape, quantised or not, with what lies beside it; all but the last dimension become
- * rows.
+ * bind_mlx.c: an MLX weight of that shape, quantised or not, with what lies beside it; all but the last dimension
+ * become rows.
  */
 WN_CHECKED bool wn_bind_mlx(struct wn_binder *b, const struct wn_tensor *t, const uint64_t *shape, uint32_t dims,
                             struct wn_matrix *m);

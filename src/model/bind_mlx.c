@@ -1,6 +1,6 @@
 /*
- * Matrices of MLX folders: codes as u32 words, which are bytes in order on the machines that winnow runs on, with scales
- * beside them; MXFP4's bytes are HF's. What config.json says of bits and groups must be what the shapes say.
+ * Matrices of MLX folders: codes as u32 words, which are bytes in order on the machines that winnow runs on, with
+ * scales beside them; MXFP4's bytes are HF's. What config.json says of bits and groups must be what the shapes say.
  */
 #include "model/bind.h"
 

@@ -111,8 +111,8 @@ static enum wn_class gguf_class_by_habit(const char *stem)
 }
 
 /*
- * "ffn_up_exps.weight", ".bias", ".scale" ...: whatever hangs on a stack of experts counts experts outermost. "_exps_lo"
- * is the second stack of a graded build.
+ * "ffn_up_exps.weight", ".bias", ".scale" ...: whatever hangs on a stack of experts counts experts outermost.
+ * "_exps_lo" is the second stack of a graded build.
  */
 static bool gguf_is_expert_stack(const char *stem, bool *low)
 {

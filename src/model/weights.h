@@ -1,6 +1,7 @@
 /*
  * Which tensor plays which part. A layer is bound from a source by the table in names.c; matrices are views into the
- * mapped files, vectors are widened to f32 and owned. GGUF, HF and MLX forms of the same weights bind to the same numbers:
+ * mapped files, vectors are widened to f32 and owned. GGUF, HF and MLX forms of the same weights bind to the same
+ * numbers:
  *   - AttnRes norm * proj are fused (an f32 product), as GGUF stores them;
  *   - A is exp(A_log) per head, the first kda_heads entries, with the bits of GGUF's -ssm_a (bind_attention.c);
  *   - kv_b is split per head into k_b, turned (HF: into owned memory), and v_b;

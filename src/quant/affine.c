@@ -1,7 +1,7 @@
 /*
- * Affine rows: packing, decoding, and MLX's rule for scales and biases. Checked against golden/mlx, whose numbers MLX's CPU
- * backend made. (Its Metal kernels round halves away from zero, so codes of a file made on a Mac differ here and there; both
- * decode alike.)
+ * Affine rows: packing, decoding, and MLX's rule for scales and biases. Checked against golden/mlx, whose numbers MLX's
+ * CPU backend made. (Its Metal kernels round halves away from zero, so codes of a file made on a Mac differ here and
+ * there; both decode alike.)
  */
 #include "quant/affine.h"
 #include "quant/affine_parts.h"
@@ -109,8 +109,8 @@ void wn_affine_decode_row(const struct wn_matrix *m, uint64_t row, float *dst)
 /* ---- encoding ---- */
 
 /*
- * Adding and taking away 1.5 * 2^23 rounds to the nearest whole number, half to even. A NaN fails both comparisons and is
- * code 0.
+ * Adding and taking away 1.5 * 2^23 rounds to the nearest whole number, half to even. A NaN fails both comparisons and
+ * is code 0.
  */
 void wn_affine_quantise(const float *w, size_t n, float scale, float bias, float most, uint8_t *q)
 {
@@ -124,8 +124,8 @@ void wn_affine_quantise(const float *w, size_t n, float scale, float bias, float
 }
 
 /*
- * MLX's rule: the range in equal steps from the end of larger magnitude, the step then bent so that zero falls on a code.
- * The codes come from the scale and bias before these are rounded for the file.
+ * MLX's rule: the range in equal steps from the end of larger magnitude, the step then bent so that zero falls on a
+ * code. The codes come from the scale and bias before these are rounded for the file.
  */
 static void minmax_group(const float *w, size_t n, unsigned most, struct wn_affine_group *g)
 {

@@ -1,7 +1,7 @@
 /*
- * Affine quantisation as MLX directories hold it: the columns of a row in groups of 32, 64 or 128, each with a scale and a
- * bias of its own; value = scale * code + bias, codes of 2, 3, 4, 5, 6 or 8 bits. A row's codes are one little-endian
- * stream of bits. Scales and biases have the type of the weights that were quantised: BF16, F16 or F32.
+ * Affine quantisation as MLX directories hold it: the columns of a row in groups of 32, 64 or 128, each with a scale
+ * and a bias of its own; value = scale * code + bias, codes of 2, 3, 4, 5, 6 or 8 bits. A row's codes are one
+ * little-endian stream of bits. Scales and biases have the type of the weights that were quantised: BF16, F16 or F32.
  * docs/formats/mlx.md has the rules; golden/mlx the numbers.
  */
 #ifndef WN_QUANT_AFFINE_H
@@ -29,9 +29,9 @@ unsigned wn_affine_bits(enum wn_type t);
 bool wn_affine_fits(const struct wn_affine_form *f, uint64_t n);
 
 /*
- * One row of n columns, n a multiple of the group. codes: n * bits / 8 bytes; scales, biases: n / group of f->stored each.
- * weights: how much an error of each column counts, n of them, for LEAST_SQUARES; NULL: all the same. Values that are not
- * finite give codes without meaning, never a trap.
+ * One row of n columns, n a multiple of the group. codes: n * bits / 8 bytes; scales, biases: n / group of f->stored
+ * each. weights: how much an error of each column counts, n of them, for LEAST_SQUARES; NULL: all the same. Values that
+ * are not finite give codes without meaning, never a trap.
  */
 void wn_affine_encode_row(const struct wn_affine_form *f, enum wn_affine_rule rule, const float *src,
                           const float *weights, size_t n, uint8_t *codes, uint8_t *scales, uint8_t *biases);

@@ -1,10 +1,11 @@
 /*
- * A better scale and bias for one group, in the same format. MLX's rule spends one of its codes on an exact zero, so of a
- * group that is symmetric about zero (those of K3 nearly are) it clips one side: at 2 bits the levels are hi, hi/2, 0, -hi/2.
+ * A better scale and bias for one group, in the same format. MLX's rule spends one of its codes on an exact zero, so of
+ * a group that is symmetric about zero (those of K3 nearly are) it clips one side: at 2 bits the levels are hi, hi/2,
+ * 0, -hi/2.
  *
- * Here: from a few starting ranges, codes and line are fitted to each other in turn (the codes nearest to a line; the line of
- * least squares through the codes), with scale and bias rounded as the file will hold them. The best of all that were tried
- * is taken, MLX's own among them, so the error is never larger than its.
+ * Here: from a few starting ranges, codes and line are fitted to each other in turn (the codes nearest to a line; the
+ * line of least squares through the codes), with scale and bias rounded as the file will hold them. The best of all
+ * that were tried is taken, MLX's own among them, so the error is never larger than its.
  */
 #include "quant/affine_parts.h"
 

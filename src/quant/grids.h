@@ -1,7 +1,7 @@
 /*
- * Code books of the IQ types: facts of the format, like the layouts. A row is packed in 16 bits: where each of its numbers
- * stands in the book's levels, the first number in the lowest bits, 2 bits each in books of eights, 3 in books of fours.
- * grids.c is written by tools/make_grids.py.
+ * Code books of the IQ types: facts of the format, like the layouts. A row is packed in 16 bits: where each of its
+ * numbers stands in the book's levels, the first number in the lowest bits, 2 bits each in books of eights, 3 in books
+ * of fours. grids.c is written by tools/make_grids.py.
  */
 #ifndef WN_QUANT_GRIDS_H
 #define WN_QUANT_GRIDS_H

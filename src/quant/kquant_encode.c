@@ -1,11 +1,11 @@
 /*
- * Q2_K written: own work from the format. 16 groups of 16 elements, each scale * q - min with q in 0 .. 3; scales and minima
- * are four-bit multiples of two f16 of the block, d and dmin.
+ * Q2_K written: own work from the format. 16 groups of 16 elements, each scale * q - min with q in 0 .. 3; scales and
+ * minima are four-bit multiples of two f16 of the block, d and dmin.
  *
- * First each group by itself: from a few starting ranges, codes and line are fitted to each other in turn, as affine_fit.c
- * does it. Then the block: d and dmin from the largest scale and minimum; each group takes the best multiples near its own
- * line; d and dmin are fitted to the multiples and codes by least squares; again. The best block of all that were tried
- * is written, its error taken with every number as the file has it.
+ * First each group by itself: from a few starting ranges, codes and line are fitted to each other in turn, as
+ * affine_fit.c does it. Then the block: d and dmin from the largest scale and minimum; each group takes the best
+ * multiples near its own line; d and dmin are fitted to the multiples and codes by least squares; again. The best block
+ * of all that were tried is written, its error taken with every number as the file has it.
  *
  * The format lets dmin be negative. Where the groups' lines mostly start above zero it is, and minima are offsets.
  */

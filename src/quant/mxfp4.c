@@ -1,9 +1,9 @@
 /*
- * 4-bit floats E2M1 in two block formats: MXFP4 (32 elements under a power of two, the experts of K3) and NVFP4 (16 under
- * an 8-bit float, four such groups in a block). And MXFP4's two packings, which differ in places only.
+ * 4-bit floats E2M1 in two block formats: MXFP4 (32 elements under a power of two, the experts of K3) and NVFP4 (16
+ * under an 8-bit float, four such groups in a block). And MXFP4's two packings, which differ in places only.
  *
- * Values are doubled and scales halved, so that the table is whole numbers. Code 8, the negative zero, decodes to +0.0 in
- * both packings, and scale byte 255 is 2^128: so one weight has the same bits in a GGUF and in an HF folder.
+ * Values are doubled and scales halved, so that the table is whole numbers. Code 8, the negative zero, decodes to +0.0
+ * in both packings, and scale byte 255 is 2^128: so one weight has the same bits in a GGUF and in an HF folder.
  */
 #include "quant/family.h"
 #include "quant/f16.h"
@@ -72,8 +72,8 @@ void wn_mxfp4_blocks_to_split(const uint8_t *blocks, uint8_t *packed, uint8_t *s
 }
 
 /*
- * Half of an unsigned E4M3 float. Byte 127, its NaN, stands for 0; bit 7 counts for nothing otherwise, so that 255 is 480
- * (encoders write neither).
+ * Half of an unsigned E4M3 float. Byte 127, its NaN, stands for 0; bit 7 counts for nothing otherwise, so that 255 is
+ * 480 (encoders write neither).
  */
 static float half_ue4m3(uint8_t byte)
 {

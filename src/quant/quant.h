@@ -1,14 +1,17 @@
 /*
  * The block formats of weights in plain C: the definition that kernels are checked against. One function per type and
- * direction; every operation is rounded to f32 in the order that docs/formats/quants.md gives, so decoded values have the
- * same bits everywhere.
+ * direction; every operation is rounded to f32 in the order that docs/formats/quants.md gives, so decoded values have
+ * the same bits everywhere.
  */
 #ifndef WN_QUANT_QUANT_H
 #define WN_QUANT_QUANT_H
 
 #include "tensor/tensor.h"
 
-/* blocks: n / block_elements blocks; dst: n floats; n a multiple of the type's block elements. Never traps on any bytes. */
+/*
+ * blocks: n / block_elements blocks; dst: n floats; n a multiple of the type's block elements. Never traps on any
+ * bytes.
+ */
 typedef void wn_decode_fn(const uint8_t *blocks, float *dst, size_t n);
 typedef void wn_encode_fn(const float *src, uint8_t *blocks, size_t n);
 

@@ -1,7 +1,7 @@
 /*
- * What the processor can do, read from the processor itself (CPUID and XGETBV on x86-64, fixed on aarch64), and narrowed
- * by the environment: WINNOW_CPU=scalar|avx2|avx512|neon|native. An unknown word or one the processor lacks is an error:
- * nobody should time scalar code and believe it was AVX-512.
+ * What the processor can do, read from the processor itself (CPUID and XGETBV on x86-64, fixed on aarch64), and
+ * narrowed by the environment: WINNOW_CPU=scalar|avx2|avx512|neon|native. An unknown word or one the processor lacks is
+ * an error: nobody should time scalar code and believe it was AVX-512.
  */
 #ifndef WN_SYS_CPU_H
 #define WN_SYS_CPU_H

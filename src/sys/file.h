@@ -25,8 +25,8 @@ void wn_file_close(struct wn_file *f);
 WN_CHECKED bool wn_file_read(const struct wn_file *f, uint64_t at, void *dst, size_t n, struct wn_err *err);
 
 /*
- * The first offset >= at (and <= f->bytes) that may hold data: what lies before it is a hole and reads as zeros. `at` itself
- * where the system does not tell.
+ * The first offset >= at (and <= f->bytes) that may hold data: what lies before it is a hole and reads as zeros. `at`
+ * itself where the system does not tell.
  */
 uint64_t wn_file_next_data(const struct wn_file *f, uint64_t at);
 
@@ -55,18 +55,18 @@ struct wn_outfile {
 };
 
 /*
- * What open asks first: whether PATH is free, or may be overwritten and is a regular file. A link is none: what it points to
- * would stay as it is, and to write there is for the user to say.
+ * What open asks first: whether PATH is free, or may be overwritten and is a regular file. A link is none: what it
+ * points to would stay as it is, and to write there is for the user to say.
  */
 WN_CHECKED bool wn_outfile_may_open(const char *path, bool overwrite, struct wn_err *err);
 /*
- * Fails when PATH exists and overwrite is false; so does the commit, when something took the name meanwhile. A left-over
- * PATH.part is replaced when it is a regular file.
+ * Fails when PATH exists and overwrite is false; so does the commit, when something took the name meanwhile. A
+ * left-over PATH.part is replaced when it is a regular file.
  */
 WN_CHECKED bool wn_outfile_open(struct wn_outfile *o, const char *path, bool overwrite, struct wn_err *err);
 /*
- * Takes up PATH.part, which an earlier run left complete with that many bytes: nothing of it is written again. finish or
- * commit follow as after the last write. keep_open: for its lock; otherwise it is as after finish.
+ * Takes up PATH.part, which an earlier run left complete with that many bytes: nothing of it is written again. finish
+ * or commit follow as after the last write. keep_open: for its lock; otherwise it is as after finish.
  */
 WN_CHECKED bool wn_outfile_adopt(struct wn_outfile *o, const char *path, bool overwrite, uint64_t bytes, bool keep_open,
                                  struct wn_err *err);
@@ -81,8 +81,8 @@ WN_CHECKED bool wn_outfile_copy(struct wn_outfile *o, const struct wn_file *from
 /* All that was written is on the disk now. */
 WN_CHECKED bool wn_outfile_sync(struct wn_outfile *o, struct wn_err *err);
 /*
- * sync, and gives the descriptor back; only commit and abandon may follow. The lock on the .part goes too, so of several
- * outputs that belong together one should stay open.
+ * sync, and gives the descriptor back; only commit and abandon may follow. The lock on the .part goes too, so of
+ * several outputs that belong together one should stay open.
  */
 WN_CHECKED bool wn_outfile_finish(struct wn_outfile *o, struct wn_err *err);
 /*
@@ -99,8 +99,8 @@ void wn_outfile_keep(struct wn_outfile *o);
 void wn_outfile_leave(struct wn_outfile *o);
 
 /*
- * Lines that are added to a file and are on the disk when add returns; the first make it. Released ones and all zero ones are
- * the same.
+ * Lines that are added to a file and are on the disk when add returns; the first make it. Released ones and all zero
+ * ones are the same.
  */
 struct wn_appended {
     char *path; /* owned; NULL: closed */
@@ -112,8 +112,8 @@ WN_CHECKED bool wn_appended_add(struct wn_appended *a, const void *bytes, size_t
 void wn_appended_close(struct wn_appended *a);
 
 /*
- * Gives the space of bytes at .. at + n - 1 of a file back to the file system; they read as zeros afterwards, and the file's
- * length stays. WN_ERR_IO where the system or the file system cannot.
+ * Gives the space of bytes at .. at + n - 1 of a file back to the file system; they read as zeros afterwards, and the
+ * file's length stays. WN_ERR_IO where the system or the file system cannot.
  */
 WN_CHECKED bool wn_file_punch(const char *path, uint64_t at, uint64_t n, struct wn_err *err);
 /* A file with a single name, which is no link; otherwise somebody else reads the same bytes. */
@@ -174,7 +174,9 @@ void wn_lock_remove(struct wn_lock *l);
 void wn_path_pretend_space(uint64_t free_bytes);
 /* For tests: renames without replacing as on a file system that has no hard links. */
 void wn_file_pretend_no_links(bool none);
-/* For tests: the n-th write-like system call from now (0: the next) and all after it fail with ENOSPC; negative: none. */
+/*
+ * For tests: the n-th write-like system call from now (0: the next) and all after it fail with ENOSPC; negative: none.
+ */
 void wn_file_fail_writes_after(long n);
 /* For tests: they fail with another error than ENOSPC; 0: with that again. */
 void wn_file_fail_writes_with(int error);

@@ -1,8 +1,8 @@
 /*
  * Outputs that appear whole or not at all: everything goes to PATH.part, which commit makes durable and renames.
  *
- * The .part is locked while it is written, so two winnows cannot write one output; a .part without a lock is what a killed
- * run left, and is started anew. Writes are positioned; a run of zeros that is skipped becomes a hole.
+ * The .part is locked while it is written, so two winnows cannot write one output; a .part without a lock is what a
+ * killed run left, and is started anew. Writes are positioned; a run of zeros that is skipped becomes a hole.
  */
 #include "sys/file.h"
 #include "base/alloc.h"

@@ -1,8 +1,8 @@
 /*
- * See place.h. The journal has a record for each name, "size mtime name" and a NUL: size and time of the new file, by which it
- * is known when it no longer is a .part (renaming changes neither), or "- -" where nothing new comes. What is to be done about
- * a record shows in which of NAME, NAME.part and NAME.old.part are there, so that it does not matter where the run was
- * killed, nor that a folder's renames reach the disk in no certain order.
+ * See place.h. The journal has a record for each name, "size mtime name" and a NUL: size and time of the new file, by
+ * which it is known when it no longer is a .part (renaming changes neither), or "- -" where nothing new comes. What is
+ * to be done about a record shows in which of NAME, NAME.part and NAME.old.part are there, so that it does not matter
+ * where the run was killed, nor that a folder's renames reach the disk in no certain order.
  */
 #include "sys/place.h"
 #include "base/alloc.h"

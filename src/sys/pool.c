@@ -1,7 +1,8 @@
 /*
- * The pool of include/winnow/pool.h. A run is announced by raising `round`; workers that notice come inside, take pieces
- * from one counter until there are none, and leave. The caller takes pieces too, then shuts the run and waits for those
- * who are inside, never for those who slept through it: with more threads than processors a late sleeper costs nothing.
+ * The pool of include/winnow/pool.h. A run is announced by raising `round`; workers that notice come inside, take
+ * pieces from one counter until there are none, and leave. The caller takes pieces too, then shuts the run and waits
+ * for those who are inside, never for those who slept through it: with more threads than processors a late sleeper
+ * costs nothing.
  *
  * Waiting, on both sides, first spins for SPIN_SECONDS and then sleeps on a condition. The order of the atomic steps is
  * what keeps a wake-up from being lost: each side first says what it does and then looks at what the other said, so at
@@ -198,8 +199,8 @@ static int workers_add(struct wn_pool *pool, const pthread_attr_t *how)
 }
 
 /*
- * Signals are for the program's own threads and held off here, but for those that a thread brings upon itself: the system
- * kills a process that holds off its own SIGBUS, whatever handler the program has for it.
+ * Signals are for the program's own threads and held off here, but for those that a thread brings upon itself: the
+ * system kills a process that holds off its own SIGBUS, whatever handler the program has for it.
  */
 static bool workers_start(struct wn_pool *pool, struct wn_err *err)
 {

@@ -1,4 +1,7 @@
-/* What prune needs of files beside reading and writing them: journals that grow, space given back, and who else has a file. */
+/*
+ * What prune needs of files beside reading and writing them: journals that grow, space given back, and who else has a
+ * file.
+ */
 #include "base/alloc.h"
 #include "sys/file.h"
 

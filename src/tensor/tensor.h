@@ -8,7 +8,10 @@
 
 #define WN_DIMS 8
 
-/* One tensor of an open source. The shape is OUTERMOST FIRST whatever the file's habit; absent dimensions are not counted. */
+/*
+ * One tensor of an open source. The shape is OUTERMOST FIRST whatever the file's habit; absent dimensions are not
+ * counted.
+ */
 struct wn_tensor {
     const char *name; /* NUL-terminated; borrowed from the source */
     enum wn_type type;
@@ -31,8 +34,8 @@ static inline uint64_t wn_tensor_elements(const struct wn_tensor *t)
 
 /*
  * A matrix in memory: rows of cols weights of one type, each row a whole number of blocks. A borrowed view; it owns
- * nothing. WN_MXFP4_SPLIT has one e8m0 byte per 32 columns in `scales`. Affine types have a scale and a bias per `group`
- * columns, both of type scale_type. All other types leave these fields 0.
+ * nothing. WN_MXFP4_SPLIT has one e8m0 byte per 32 columns in `scales`. Affine types have a scale and a bias per
+ * `group` columns, both of type scale_type. All other types leave these fields 0.
  */
 struct wn_matrix {
     enum wn_type type;

@@ -2,7 +2,8 @@
  * The table of tensor types: how many elements and bytes make a block, and what each file format calls it.
  *
  * K3's MXFP4 exists twice: WN_MXFP4 is GGUF's interleaved block (scale byte, then 16 bytes that hold elements j and
- * j + 16 together); WN_MXFP4_SPLIT is the HF manner, two arrays: packed codes with neighbours together, and e8m0 scales.
+ * j + 16 together); WN_MXFP4_SPLIT is the HF manner, two arrays: packed codes with neighbours together, and e8m0
+ * scales.
  */
 #ifndef WN_TENSOR_TYPE_H
 #define WN_TENSOR_TYPE_H

@@ -42,8 +42,8 @@ WN_CHECKED bool wn_merge_piece(struct wn_merge *m, const struct wn_ranks *r, str
                                size_t *n, struct wn_err *err);
 
 /*
- * The two parts that token `rank` is joined from, by ranks below its own: the first has *left bytes. *left is 0 where it is
- * not two that are left (a single byte; a token that merging never makes).
+ * The two parts that token `rank` is joined from, by ranks below its own: the first has *left bytes. *left is 0 where
+ * it is not two that are left (a single byte; a token that merging never makes).
  */
 WN_CHECKED bool wn_merge_halves(struct wn_merge *m, const struct wn_ranks *r, uint32_t rank, size_t *left,
                                 struct wn_err *err);

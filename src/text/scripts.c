@@ -1,6 +1,6 @@
 /*
- * The search is one pattern, a group for each script: of (latin)|(han)|... the number of the group that matched is the script.
- * See scripts.h.
+ * The search is one pattern, a group for each script: of (latin)|(han)|... the number of the group that matched is the
+ * script. See scripts.h.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>

@@ -1,5 +1,6 @@
 /*
- * Which script a character belongs to: Latin, Han, kana ... by Unicode's Script property, as the installed pcre2 has it.
+ * Which script a character belongs to: Latin, Han, kana ... by Unicode's Script property, as the installed pcre2 has
+ * it.
  */
 #ifndef WN_TEXT_SCRIPTS_H
 #define WN_TEXT_SCRIPTS_H

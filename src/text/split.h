@@ -32,8 +32,8 @@ static inline struct wn_cuts wn_cuts_of(struct wn_bytes text)
 }
 
 /*
- * Bytes of text (any bytes) up to the cut that depends on nothing behind it: 400,000 characters, or all. Windows that are
- * encoded each for itself give the ids of the whole.
+ * Bytes of text (any bytes) up to the cut that depends on nothing behind it: 400,000 characters, or all. Windows that
+ * are encoded each for itself give the ids of the whole.
  */
 size_t wn_cuts_window(struct wn_bytes text);
 #define WN_WINDOW_BYTES ((size_t)1600000) /* the most that it answers */

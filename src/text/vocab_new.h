@@ -37,8 +37,8 @@ WN_CHECKED bool wn_gpt2_unspell(struct wn_bytes s, char *out, size_t *out_n);
 size_t wn_gpt2_spell(struct wn_bytes s, char *out);
 
 /*
- * The merge that makes token id, as a GGUF lists them in the order of ids: its first part has *left bytes; 0: there is none
- * (special tokens, single bytes). m: scratch, all zero at first.
+ * The merge that makes token id, as a GGUF lists them in the order of ids: its first part has *left bytes; 0: there is
+ * none (special tokens, single bytes). m: scratch, all zero at first.
  */
 WN_CHECKED bool wn_vocab_merge_of(const struct wn_vocab *v, struct wn_merge *m, uint32_t id, size_t *left,
                                   struct wn_err *err);

@@ -1,6 +1,6 @@
 /*
- * A model being made by a test, tensor by tensor in memory, so that one can be spoilt before all are written. Independent of
- * winnow's own writers.
+ * A model being made by a test, tensor by tensor in memory, so that one can be spoilt before all are written.
+ * Independent of winnow's own writers.
  */
 #ifndef MADE_H
 #define MADE_H

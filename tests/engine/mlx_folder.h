@@ -11,8 +11,8 @@ struct rest {
 };
 
 /*
- * The MLX form of an HF model. graded: per layer, or NULL. Low banks come from `low`, a file of golden/text (NULL without
- * graded).
+ * The MLX form of an HF model. graded: per layer, or NULL. Low banks come from `low`, a file of golden/text (NULL
+ * without graded).
  */
 struct made made_mlx(const struct loaded *hf, struct rest rest, const struct graded_layer *graded,
                      const struct wn_source *low);

@@ -1,6 +1,6 @@
 /*
- * MLX folders give the logits of what they hold: the HF folder's bits where nothing was quantised anew, and otherwise those
- * of the same values stored as floats. All comparisons are memcmp.
+ * MLX folders give the logits of what they hold: the HF folder's bits where nothing was quantised anew, and otherwise
+ * those of the same values stored as floats. All comparisons are memcmp.
  */
 #include "mlx_folder.h"
 

@@ -20,7 +20,9 @@ struct measured {
     struct wn_err err;
 };
 
-/* A full context, chunk by chunk: by and by every expert is used, and every page of weights, cache and scratch touched. */
+/*
+ * A full context, chunk by chunk: by and by every expert is used, and every page of weights, cache and scratch touched.
+ */
 static bool fill(struct wn_session *s, const struct wn_session_options *o, uint32_t vocab, struct wn_err *err)
 {
     uint32_t ids[256];

@@ -1,7 +1,7 @@
 /*
  * docs/field-reports.md names the test that guards each line. Here the page is read and every name is looked up, so
- * that it cannot outlive its tests. A name is `FILE: FUNCTION` (of a cmocka group, or a fuzz target), `FOLDER` of a case
- * of the command, or a script; a row without one says that its subject is no part of this version.
+ * that it cannot outlive its tests. A name is `FILE: FUNCTION` (of a cmocka group, or a fuzz target), `FOLDER` of a
+ * case of the command, or a script; a row without one says that its subject is no part of this version.
  */
 #include "wn_test.h"
 
@@ -42,7 +42,9 @@ static bool readable(const char *folder, const char *name, int how)
     return access(path, how) == 0;
 }
 
-/* `text` defines the function, and its group runs it: "void NAME(" (or "int NAME(") and "NAME)" or "NAME," of a macro. */
+/*
+ * `text` defines the function, and its group runs it: "void NAME(" (or "int NAME(") and "NAME)" or "NAME," of a macro.
+ */
 static bool has_test(const char *text, const char *name)
 {
     char defined[256], run[256], run_with[256];

@@ -1,7 +1,7 @@
 /*
  * Includes run in one direction: a file may include headers of its own folder and of floors below, nothing beside or
  * above; the command sees the public headers only; public headers see each other only. And other house rules that a
- * compiler does not know: scripts may be run, the version is the same everywhere.
+ * compiler does not know: no line is too long, scripts may be run, the version is the same everywhere.
  */
 #include "wn_test.h"
 
@@ -48,7 +48,7 @@ static int complaints, files;
 
 static void complain(const char *path, int line, const char *what, const char *why)
 {
-    printf("%s:%d: #include \"%s\": %s\n", path, line, what, why);
+    printf("%s:%d: %s: %s\n", path, line, what, why);
     complaints++;
 }
 
@@ -68,7 +68,19 @@ static char *quoted_include(char *line)
     return p + 10;
 }
 
-enum rule { RULE_SRC, RULE_CLI, RULE_PUBLIC };
+enum { COLUMNS = 120 };
+
+/* Characters of a line, its end not counted. */
+static int columns(const char *line)
+{
+    int n = 0;
+
+    for (; *line && *line != '\n'; line++)
+        n += ((unsigned char)*line & 0xc0) != 0x80;
+    return n;
+}
+
+enum rule { RULE_SRC, RULE_CLI, RULE_PUBLIC, RULE_COLUMNS };
 
 static void check_file(const char *path, const char *folder, enum rule rule)
 {
@@ -78,9 +90,12 @@ static void check_file(const char *path, const char *folder, enum rule rule)
     assert_non_null(f);
     files++;
     for (int n = 1; fgets(line, sizeof line, f); n++) {
-        char *target = quoted_include(line);
         const char *why;
+        char *target;
 
+        if (rule == RULE_COLUMNS && columns(line) > COLUMNS)
+            complain(path, n, "the line is too long", "clang-format leaves comments and texts as they are");
+        target = quoted_include(line);
         if (!target)
             continue;
         if (rule == RULE_SRC && (why = climbs(folder, target)) != NULL)
@@ -143,6 +158,28 @@ static void an_include_that_climbs_is_noticed(void **state)
     assert_non_null(climbs("base", "sys/file.h"));
     assert_non_null(climbs("graph", "graph.h"));
     assert_non_null(climbs("nowhere", "base/bytes.h"));
+}
+
+static void no_line_is_longer_than_its_columns(void **state)
+{
+    static const char *const folders[] = {"src", "include", "cli", "tests", "bench"};
+    char line[2 * COLUMNS + 4] = "";
+
+    (void)state;
+    complaints = files = 0;
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
+        char path[1024];
+
+        snprintf(path, sizeof path, "%s/%s", WN_TEST_SOURCE_DIR, folders[i]);
+        check_folder(path, folders[i], RULE_COLUMNS);
+    }
+    assert_true(files > 100);
+    assert_int_equal(complaints, 0);
+    /* characters count, not bytes */
+    for (int i = 0; i < COLUMNS; i++)
+        strcat(line, "\xc3\xa9");
+    assert_int_equal(columns(line), COLUMNS);
+    assert_int_equal(columns(strcat(line, "x\n")), COLUMNS + 1);
 }
 
 /* ---- scripts ---- */
@@ -219,6 +256,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_include_climbs),
         cmocka_unit_test(an_include_that_climbs_is_noticed),
+        cmocka_unit_test(no_line_is_longer_than_its_columns),
         cmocka_unit_test(every_script_may_be_run),
         cmocka_unit_test(the_version_of_the_headers_is_the_projects),
     };

@@ -171,7 +171,10 @@ static bool begins(const char *folder, uint32_t files, struct wn_err *err)
     return begins_with(folder, files, plain, err);
 }
 
-/* A single file would be read together with what lies beside it, shards with an index by loaders that do not look at it. */
+/*
+ * A single file would be read together with what lies beside it, shards with an index by loaders that do not look at
+ * it.
+ */
 static void nothing_is_put_beside_another_model(void **state)
 {
     const char *folder = wn_test_folder();
@@ -238,7 +241,9 @@ static void old_shards_of_another_number_go_when_they_are_replaced(void **state)
     }
 }
 
-/* Whatever write fails, a folder never holds an index and shards of two models, and the index never before its shards. */
+/*
+ * Whatever write fails, a folder never holds an index and shards of two models, and the index never before its shards.
+ */
 static void a_failure_while_replacing_leaves_no_mixture(void **state)
 {
     const struct wn_sink_options named = {.metadata = (const char *const[]){"new", "yes", NULL}};

@@ -1,6 +1,6 @@
 /*
- * Any bytes as what a corpus is mixed from: as a SPEC.json, and as a text, whose documents must be all of it, each with exactly
- * the tokens that it has by itself.
+ * Any bytes as what a corpus is mixed from: as a SPEC.json, and as a text, whose documents must be all of it, each with
+ * exactly the tokens that it has by itself.
  */
 #include "base/utf8.h"
 #include "jobs/mix.h"

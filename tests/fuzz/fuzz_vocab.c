@@ -1,9 +1,9 @@
 /*
  * A vocabulary from hostile files, then a text through it.
  *
- * Input: u32 little-endian, the length of the tiktoken part; that part; the config part, up to the first NUL byte or the
- * end; the rest is the text. Because random bytes hardly ever hold 256 single bytes, a tiktoken part that starts with
- * '+' stands for those 256 lines followed by the rest of it.
+ * Input: u32 little-endian, the length of the tiktoken part; that part; the config part, up to the first NUL byte or
+ * the end; the rest is the text. Because random bytes hardly ever hold 256 single bytes, a tiktoken part that starts
+ * with '+' stands for those 256 lines followed by the rest of it.
  */
 #include "text/vocab_new.h"
 

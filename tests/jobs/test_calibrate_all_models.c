@@ -1,6 +1,6 @@
 /*
- * Every kind of model that winnow reads (quantised GGUFs, HF, MLX, graded builds) is calibrated to what a session shows of
- * the same tokens, added up here in another way: sequence by sequence, all layers at a time, plainly in f64.
+ * Every kind of model that winnow reads (quantised GGUFs, HF, MLX, graded builds) is calibrated to what a session shows
+ * of the same tokens, added up here in another way: sequence by sequence, all layers at a time, plainly in f64.
  */
 #include "calibrate_fixture.h"
 

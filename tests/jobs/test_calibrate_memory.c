@@ -1,10 +1,10 @@
 /*
- * The memory that a calibration announces is what it takes: measured on child processes that do nothing else. Sanitizers
- * bring memory of their own, so these tests only run without them.
+ * The memory that a calibration announces is what it takes: measured on child processes that do nothing else.
+ * Sanitizers bring memory of their own, so these tests only run without them.
  *
  * Two measures, because one cannot be had to rely on both ways. The largest resident set must not exceed what was told;
- * it may be smaller by any amount, since a system takes mapped pages (program, weights) away as it likes. That no more is
- * told than is taken is seen on the process' own pages, which nobody takes away.
+ * it may be smaller by any amount, since a system takes mapped pages (program, weights) away as it likes. That no more
+ * is told than is taken is seen on the process' own pages, which nobody takes away.
  */
 #include "calibrate_fixture.h"
 

@@ -1,6 +1,6 @@
 /*
- * What a calibration says that it takes, against sums done by hand: on k3-mini, and at the real size on K3's sparse files
- * (`make sparse`).
+ * What a calibration says that it takes, against sums done by hand: on k3-mini, and at the real size on K3's sparse
+ * files (`make sparse`).
  */
 #include "calibrate_fixture.h"
 
@@ -63,13 +63,16 @@ static void the_needs_of_k3_mini_are_those_worked_out_by_hand(void **state)
     /* layers 0, 3 and 6 bank: in layer 6 the first two, its own and what leaves it; the last layer's goes nowhere */
     assert_int_equal(n.activations, (uint64_t)TOKENS * HIDDEN * 4 * 4);
     /*
-     * Written: embeddings and seven streams. Read: eight, and banks, one of them by three layers, two by three, three by
-     * one: 1 + 1 + 1 + 2 + 2 + 2 + 3.
+     * Written: embeddings and seven streams. Read: eight, and banks, one of them by three layers, two by three, three
+     * by one: 1 + 1 + 1 + 2 + 2 + 2 + 3.
      */
     assert_int_equal(n.moved, (uint64_t)TOKENS * HIDDEN * 4 * (1 + 7 + 8 + 12));
     assert_int_equal(n.model_read,
                      bytes_of(model, "language_model.model.layers.", "language_model.model.embed_tokens."));
-    /* eight sums of two doubles (halves: four), a count and a norm per expert and source; totals; the inputs' magnitudes */
+    /*
+     * eight sums of two doubles (halves: four), a count and a norm per expert and source; totals; the inputs'
+     * magnitudes
+     */
     assert_int_equal(n.records, 8 * LAYERS * (EXPERTS * (2 * (6 * 2 + 4 + 2) + 4) + 2 * 128 + 1));
     check_parts(&n);
     free((void *)(uintptr_t)model);

@@ -1,6 +1,6 @@
 /*
- * The model is read once: pages of a layer are only touched while that layer runs, which is seen in the process' maps, and
- * what the system fetches from the disk for a model that it has nothing of is the model's size.
+ * The model is read once: pages of a layer are only touched while that layer runs, which is seen in the process' maps,
+ * and what the system fetches from the disk for a model that it has nothing of is the model's size.
  */
 #include "calibrate_fixture.h"
 

@@ -33,8 +33,8 @@ static const char *new_path(const char *name)
 }
 
 /*
- * A corpus in parts, and the whole. Source "b" begins with an odd number of sequences, "c" is only in the last part, and
- * one sequence has tokens of two sources.
+ * A corpus in parts, and the whole. Source "b" begins with an odd number of sequences, "c" is only in the last part,
+ * and one sequence has tokens of two sources.
  */
 static void make_parts(const char *part[PARTS], const char **whole)
 {

@@ -20,7 +20,9 @@ static bool fail_later(void *arg, const struct wn_progress *p)
 
 static char source[512], other[512]; /* two models that differ in every byte of their tensors */
 
-/* Small, since it is written hundreds of times: three shards or files of one tensor, and for folders what lies beside. */
+/*
+ * Small, since it is written hundreds of times: three shards or files of one tensor, and for folders what lies beside.
+ */
 static void make_model(enum wn_container c, char fill, char path[512])
 {
     const char *folder = wn_test_folder();

@@ -1,6 +1,6 @@
 /*
- * The real size: every row of catalog/expected-sizes.json, from K3's files as sparse ones (`make sparse`), before a byte is
- * written; and the published builds out of their sizes alone.
+ * The real size: every row of catalog/expected-sizes.json, from K3's files as sparse ones (`make sparse`), before a
+ * byte is written; and the published builds out of their sizes alone.
  */
 #include "wn_test.h"
 #include "base/rng.h"

@@ -127,7 +127,9 @@ static void leave_half(const struct wn_prune_options *o)
     fail_msg("nothing was given away");
 }
 
-/* Zeros must never be taken for weights: not by another command, not by another output, not when the journal has gone. */
+/*
+ * Zeros must never be taken for weights: not by another command, not by another output, not when the journal has gone.
+ */
 static void what_was_given_away_is_not_made_anew(void **state)
 {
     const char *source = copy_of(HF), *folder = wn_test_folder(), *out = wn_test_path(folder, "out");

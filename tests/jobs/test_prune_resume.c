@@ -1,6 +1,6 @@
 /*
- * A prune that is killed or fails goes on behind the last file that was complete, wherever it was: after every single write, and after
- * kills at random moments (WINNOW_KILLS of them, `make kills`; a few in ordinary runs).
+ * A prune that is killed or fails goes on behind the last file that was complete, wherever it was: after every single
+ * write, and after kills at random moments (WINNOW_KILLS of them, `make kills`; a few in ordinary runs).
  */
 #include "prune_help.h"
 #include "jobs/hashing.h"
@@ -164,8 +164,8 @@ static bool killed_before_write(const struct road *r, long n)
 }
 
 /*
- * From the n-th moment on, every so manieth. After each the same command makes the very same files, and takes up all that was finished: the
- * number of files taken up never falls.
+ * From the n-th moment on, every so manieth. After each the same command makes the very same files, and takes up all
+ * that was finished: the number of files taken up never falls.
  */
 static void check_kills(struct road *r, long n, long step, uint32_t *most)
 {

@@ -1,6 +1,6 @@
 /*
- * A model in another container, written and run: the logits of a GGUF and of an MLX folder whose matrices stay as they are
- * have the bits of the HF folder's, pruned or not; a graded folder agrees with the reference.
+ * A model in another container, written and run: the logits of a GGUF and of an MLX folder whose matrices stay as they
+ * are have the bits of the HF folder's, pruned or not; a graded folder agrees with the reference.
  */
 #include "prune_help.h"
 #include "formats/source.h"
@@ -249,7 +249,9 @@ static void the_second_bank_is_the_references(void **state)
     check_graded_logits(out);
 }
 
-/* Verified as it was written; then one byte of an expert, of a router, of the config and of the tokenizer is changed. */
+/*
+ * Verified as it was written; then one byte of an expert, of a router, of the config and of the tokenizer is changed.
+ */
 static void what_was_made_is_proved_and_a_changed_byte_is_found(void **state)
 {
     const char *source = wn_test_need_data("models/k3-mini"), *folder = wn_test_folder();

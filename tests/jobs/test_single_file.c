@@ -1,4 +1,7 @@
-/* A model that is named by its one safetensors file: what lies beside it is mostly the user's. And folders with odd things. */
+/*
+ * A model that is named by its one safetensors file: what lies beside it is mostly the user's. And folders with odd
+ * things.
+ */
 #include "prune_help.h"
 #include "sys/file.h"
 

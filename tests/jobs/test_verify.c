@@ -269,7 +269,8 @@ static void identity_of_another_model_is_no_identity(void **state)
     (void)state;
     assert_false(wn_verify(a, b, NULL, NULL, &r, &err));
     assert_int_equal(err.code, WN_ERR_DIFFERENT);
-    CHECK_FAILS(wn_verify(wn_test_need_data(TINY_A_HF), b, NULL, NULL, &r, &err), &err, "another container than the source");
+    CHECK_FAILS(wn_verify(wn_test_need_data(TINY_A_HF), b, NULL, NULL, &r, &err), &err,
+                "another container than the source");
 }
 
 static void without_a_source_verify_says_what_it_cannot_tell(void **state)

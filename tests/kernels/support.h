@@ -21,8 +21,8 @@ int kernels_set_up(void **state);
 int kernels_tear_down(void **state);
 
 /*
- * bytes of memory of which the next byte cannot be read or written, in place `slot`, whose earlier contents are lost. Not
- * cleared. At most SLOT_BYTES.
+ * bytes of memory of which the next byte cannot be read or written, in place `slot`, whose earlier contents are lost.
+ * Not cleared. At most SLOT_BYTES.
  */
 enum { SLOTS = 12, SLOT_BYTES = 1 << 20 };
 void *guarded(unsigned slot, size_t bytes);

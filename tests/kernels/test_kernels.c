@@ -1,7 +1,7 @@
 /*
- * Each variant that this processor can run gives scalar's bits. A kernel is one row of `checks` (or a test of its own where
- * its shape is special): inputs lie in memory that ends at an unreadable page, so a tail that reads or writes too far
- * crashes, and what lies before the output must not change.
+ * Each variant that this processor can run gives scalar's bits. A kernel is one row of `checks` (or a test of its own
+ * where its shape is special): inputs lie in memory that ends at an unreadable page, so a tail that reads or writes too
+ * far crashes, and what lies before the output must not change.
  */
 #include "support.h"
 

@@ -1,6 +1,6 @@
 /*
- * exp and what is made of it, of every table, against the C library in double precision; the known values at the edges; and
- * that the tables' own arguments over the whole line of floats agree to the bit.
+ * exp and what is made of it, of every table, against the C library in double precision; the known values at the edges;
+ * and that the tables' own arguments over the whole line of floats agree to the bit.
  */
 #include "support.h"
 

@@ -1,6 +1,6 @@
 /*
- * wn_matrix_mul_rows: each number is the dot of the decoded row with the token, in the summing order, whatever the type, the
- * table, the cut into rows and the count of tokens. And decode_row has the bits of quant/.
+ * wn_matrix_mul_rows: each number is the dot of the decoded row with the token, in the summing order, whatever the
+ * type, the table, the cut into rows and the count of tokens. And decode_row has the bits of quant/.
  */
 #include "support.h"
 

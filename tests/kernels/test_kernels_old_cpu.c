@@ -1,8 +1,8 @@
 /*
- * The start-up on processors older than this one, through qemu's user emulation: the test runs itself there as a child that
- * takes the process's table, calls most of it and prints its name. An instruction that the old processor lacks would end the
- * child with a signal. Skipped where there is no qemu-x86_64, on other machines, and in sanitizer builds (which qemu cannot
- * run).
+ * The start-up on processors older than this one, through qemu's user emulation: the test runs itself there as a child
+ * that takes the process's table, calls most of it and prints its name. An instruction that the old processor lacks
+ * would end the child with a signal. Skipped where there is no qemu-x86_64, on other machines, and in sanitizer builds
+ * (which qemu cannot run).
  */
 #include "kernels/kernels.h"
 #include "wn_test.h"

@@ -1,6 +1,6 @@
 /*
- * Reads the reference vectors under golden/quants: the .bin file of one type (layout in the README.md there), and single
- * arrays of the few safetensors files. Small on purpose, so that these tests need nothing above the quant floor.
+ * Reads the reference vectors under golden/quants: the .bin file of one type (layout in the README.md there), and
+ * single arrays of the few safetensors files. Small on purpose, so that these tests need nothing above the quant floor.
  */
 #ifndef WN_TESTS_QUANT_GOLDEN_H
 #define WN_TESTS_QUANT_GOLDEN_H

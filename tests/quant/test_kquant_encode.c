@@ -1,4 +1,6 @@
-/* Q2_K as winnow writes it: on no row worse than the reference's rows, and what is at hand where a block has a fault. */
+/*
+ * Q2_K as winnow writes it: on no row worse than the reference's rows, and what is at hand where a block has a fault.
+ */
 #include "golden.h"
 #include "quant/affine.h"
 #include "quant/quant.h"

@@ -29,8 +29,8 @@
 
 /*
  * Path of test data, by its name under tests/data, data/ or the shared folder (WINNOW_SHARED, or ../shared beside the
- * project): "golden/text/tiny-a/hf", "models/k3-mini". NULL when it is nowhere; the caller then skips, and the reason has been
- * printed. The string is good until the 16th call after.
+ * project): "golden/text/tiny-a/hf", "models/k3-mini". NULL when it is nowhere; the caller then skips, and the reason
+ * has been printed. The string is good until the 16th call after.
  */
 const char *wn_test_data(const char *name);
 /* The same, but the test skips (with the printed reason) instead of returning NULL. */

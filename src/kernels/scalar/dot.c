@@ -1,7 +1,7 @@
 /*
- * Dot products of a row of weights with activations, and the row's decoding. A stored weight is decoded, by the definition
- * in quant/, to the f32 value that it stands for, and that value is multiplied: a dot of the stored form is the dot of the
- * decoded row.
+ * Dot products of a row of weights with activations, and the row's decoding. A stored weight is decoded, by the
+ * definition in quant/, to the f32 value that it stands for, and that value is multiplied: a dot of the stored form is
+ * the dot of the decoded row.
  */
 #include "kernels/scalar/scalar.h"
 #include "quant/quant.h"

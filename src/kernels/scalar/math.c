@@ -1,6 +1,6 @@
 /*
- * exp and what is made of it. poly.h says how each value is found; this is the text that the variants follow step by step.
- * An argument that is a NaN gives a NaN everywhere: it fails each comparison and runs through the arithmetic.
+ * exp and what is made of it. poly.h says how each value is found; this is the text that the variants follow step by
+ * step. An argument that is a NaN gives a NaN everywhere: it fails each comparison and runs through the arithmetic.
  */
 #include "base/bits.h"
 #include "kernels/poly.h"

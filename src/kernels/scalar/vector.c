@@ -44,7 +44,9 @@ static float sum(const float *x, size_t n)
     return lanes_sum(&l);
 }
 
-/* In lanes as well: which of +0 and -0 comes out is part of the meaning. A NaN is never greater, so it is passed over. */
+/*
+ * In lanes as well: which of +0 and -0 comes out is part of the meaning. A NaN is never greater, so it is passed over.
+ */
 float wn_max_f32(const float *x, size_t n)
 {
     struct lanes l;

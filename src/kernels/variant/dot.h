@@ -21,11 +21,11 @@ INLINE v32 block_tail(const struct form f, const uint8_t *p, size_t n)
 }
 
 /*
- * y[i] = row i . x for `rows` rows, a constant. One row alone waits for its own sums: a lane's next addition needs the one
- * before. Rows side by side fill those waits and share the loads of x.
+ * y[i] = row i . x for `rows` rows, a constant. One row alone waits for its own sums: a lane's next addition needs the
+ * one before. Rows side by side fill those waits and share the loads of x.
  *
- * The row `ahead` bytes further on is asked for meanwhile: a row of 4-bit weights is shorter than a page, and a processor
- * that reads ahead by itself starts anew in each. Asking for what is not there does nothing.
+ * The row `ahead` bytes further on is asked for meanwhile: a row of 4-bit weights is shorter than a page, and a
+ * processor that reads ahead by itself starts anew in each. Asking for what is not there does nothing.
  */
 INLINE void dot_side_by_side(const struct form f, struct stored *w, size_t ahead, size_t scales_ahead, const float *x,
                              size_t n, float *y, const size_t rows)

@@ -1,7 +1,7 @@
 /*
- * The stored forms that a variant reads fast. A form is a function from a block of 32 elements to their values; the loops
- * around it are in dot.h. Blocks whose scales lie together form a span, which has a second function that unpacks them once.
- * Forms of 256 elements are in forms_k.h, the list of all in forms_all.h.
+ * The stored forms that a variant reads fast. A form is a function from a block of 32 elements to their values; the
+ * loops around it are in dot.h. Blocks whose scales lie together form a span, which has a second function that unpacks
+ * them once. Forms of 256 elements are in forms_k.h, the list of all in forms_all.h.
  * The order of operations is that of quant/ (docs/formats/quants.md).
  */
 #ifndef WN_KERNELS_VARIANT_FORMS_H
@@ -12,8 +12,8 @@
 #include "quant/quant.h"
 
 /*
- * Half of the e8m0 scale 2^(s - 127) as the bits of a float, the way ggml counts it: 2^-128 and 2^-127 are denormal, 255 is
- * half of 2^128. A table, because working it out took longer than the rest of a block.
+ * Half of the e8m0 scale 2^(s - 127) as the bits of a float, the way ggml counts it: 2^-128 and 2^-127 are denormal,
+ * 255 is half of 2^128. A table, because working it out took longer than the rest of a block.
  */
 #define HALF_1(s)  (uint32_t)((s)-1) << 23
 #define HALF_2(s)  HALF_1(s), HALF_1((s) + 1)
@@ -48,8 +48,8 @@ struct stored {
 };
 
 /*
- * What the blocks of a span share; each form uses a part, and the rest costs nothing. Spread over a register while they are
- * loaded from memory, they are free.
+ * What the blocks of a span share; each form uses a part, and the rest costs nothing. Spread over a register while they
+ * are loaded from memory, they are free.
  */
 struct shared {
     float d, bias;

@@ -3,8 +3,8 @@
 #define WN_KERNELS_VARIANT_FORMS_K_H
 
 /*
- * Lets the compiler forget what it has just stored: a number is spread over a register for nothing while it is loaded, but
- * taken out of another register by a shuffle, the dearest of operations here.
+ * Lets the compiler forget what it has just stored: a number is spread over a register for nothing while it is loaded,
+ * but taken out of another register by a shuffle, the dearest of operations here.
  */
 #define FROM_MEMORY(array) __asm__("" : "+m"(array))
 

@@ -1,7 +1,7 @@
 /*
- * Decoded rows times tokens. The product is walked in small tiles of rows x tokens, whose sums stay in registers over all
- * columns: one register of lanes after the other, so that a pair of row and token needs one accumulator, and each loaded
- * register is used several times.
+ * Decoded rows times tokens. The product is walked in small tiles of rows x tokens, whose sums stay in registers over
+ * all columns: one register of lanes after the other, so that a pair of row and token needs one accumulator, and each
+ * loaded register is used several times.
  */
 #ifndef WN_KERNELS_VARIANT_TILE_H
 #define WN_KERNELS_VARIANT_TILE_H
@@ -15,8 +15,8 @@ struct small {
 };
 
 /*
- * Lanes g .. g + WIDTH - 1 of each pair over all columns. rows and tokens are constants where this is inlined. Tails take
- * no part in lanes that they do not reach: see v32_first.
+ * Lanes g .. g + WIDTH - 1 of each pair over all columns. rows and tokens are constants where this is inlined. Tails
+ * take no part in lanes that they do not reach: see v32_first.
  */
 INLINE void tile_lanes(const struct wn_tile *p, const struct small *s, size_t g, const size_t rows, const size_t tokens)
 {

@@ -1,4 +1,6 @@
-/* The avx512 variant: variant/ over the registers of registers_avx512.h, and nothing else of ours that is not inline. */
+/*
+ * The avx512 variant: variant/ over the registers of registers_avx512.h, and nothing else of ours that is not inline.
+ */
 #include "kernels/x86/registers_avx512.h"
 
 #include "kernels/variant/lanes.h"

@@ -277,8 +277,8 @@ INLINE vf vf_of_vi(vi a)
 }
 
 /*
- * scale * q + bias, the product rounded. The few values of two-bit codes are looked up by vpermps, which takes the low three
- * bits of an index, so that no mask is needed; those of four bits are worked out.
+ * scale * q + bias, the product rounded. The few values of two-bit codes are looked up by vpermps, which takes the low
+ * three bits of an index, so that no mask is needed; those of four bits are worked out.
  */
 typedef struct {
     vf scale, bias;

@@ -210,8 +210,8 @@ INLINE v32 v32_of_book(const uint8_t *p, const int8_t *book, float d)
 }
 
 /*
- * Byte j holds those of elements 2 j and 2 j + 1. Even elements come in one register and odd ones in the other: putting them
- * in order would take four more operations for each row, x apart takes two for all.
+ * Byte j holds those of elements 2 j and 2 j + 1. Even elements come in one register and odd ones in the other: putting
+ * them in order would take four more operations for each row, x apart takes two for all.
  */
 INLINE v32 v32_of_book_pairs(const uint8_t *p, const int8_t *book, float d)
 {
@@ -266,8 +266,8 @@ INLINE vf vf_of_vi(vi a)
 }
 
 /*
- * scale * q + bias, the product rounded, for the few q there are: looked up by vpermps, which takes the low four bits of an
- * index. So two-bit codes need no mask either.
+ * scale * q + bias, the product rounded, for the few q there are: looked up by vpermps, which takes the low four bits
+ * of an index. So two-bit codes need no mask either.
  */
 typedef vf line;
 
