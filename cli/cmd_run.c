@@ -156,6 +156,8 @@ static int report_json(const struct generation *g, struct wn_err *err)
     for (size_t i = 0; i < g->ledger.tokens; i++)
         ids = json_add(ids, json_integer(g->ids[i]));
     j = json_pack("{so so ss}", "text", json_bytes(text, n), "ids", ids, "finish", finish);
+    j = json_put(j, "model", json_text(wn_model_path(g->model)));
+    j = json_put(j, "model_fingerprint", json_text(g->in.fingerprint));
     free(text);
     return print_json(json_ledger(j, &g->ledger, &g->in));
 }

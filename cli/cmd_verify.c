@@ -15,6 +15,15 @@ static const struct poptOption table[] = {
     {"plan", 'p', POPT_ARG_STRING, &o.plan, 0, "the plan it was cut by (none: the identity)", "FILE"},
     POPT_TABLEEND};
 
+/* What was verified against what: a log that can be told from another build's. */
+static json_t *put_what(json_t *j, const struct wn_verify_result *r)
+{
+    j = json_put(j, "model_fingerprint", json_text(r->fingerprint));
+    j = json_put(j, "source", o.source ? json_text(o.source) : json_null());
+    j = json_put(j, "source_fingerprint", o.source ? json_text(r->source_fingerprint) : json_null());
+    return json_put(j, "plan", o.plan ? json_text(o.plan) : json_null());
+}
+
 static int report(const char *out, bool ok, const struct wn_verify_result *r, const struct wn_err *err)
 {
     char tensors[40], experts[40], bytes[32];
@@ -23,12 +32,13 @@ static int report(const char *out, bool ok, const struct wn_verify_result *r, co
 
     talk_end_line();
     if (common.json) {
-        int code = print_json(json_pack("{so sb so sI sI sI sI sb sb sI sI}", "out", json_text(out), "ok", ok,
-                                        "difference", json_text(ok ? "" : err->msg), "tensors", (json_int_t)r->tensors,
-                                        "experts", (json_int_t)r->experts, "bytes", (json_int_t)r->bytes, "bad_scales",
-                                        (json_int_t)r->bad_scales, "identical_files", r->identical_files, "parts_bound",
-                                        r->parts_bound, "hashed_files", (json_int_t)r->hashed_files, "hashed_bytes",
-                                        (json_int_t)r->hashed_bytes));
+        json_t *j =
+            json_pack("{so sb so sI sI sI sI sb sb sI sI}", "out", json_text(out), "ok", ok, "difference",
+                      json_text(ok ? "" : err->msg), "tensors", (json_int_t)r->tensors, "experts",
+                      (json_int_t)r->experts, "bytes", (json_int_t)r->bytes, "bad_scales", (json_int_t)r->bad_scales,
+                      "identical_files", r->identical_files, "parts_bound", r->parts_bound, "hashed_files",
+                      (json_int_t)r->hashed_files, "hashed_bytes", (json_int_t)r->hashed_bytes);
+        int code = print_json(put_what(j, r));
 
         return ok ? code : EXIT_FAILED;
     }

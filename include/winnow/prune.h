@@ -79,6 +79,7 @@ struct wn_verify_result {
     bool identical_files;
     uint64_t hashed_files, hashed_bytes; /* without a source: held against the digests that out has; 0: it has none */
     bool parts_bound; /* without a source: every part is there with its shape; false: headers and counts only */
+    char fingerprint[17], source_fingerprint[17]; /* of the headers of out and source; empty: not opened */
 };
 
 /*

@@ -11,6 +11,7 @@
 #include <winnow/prune.h>
 
 #define WN_SEAL_NAME     "winnow.json" /* in a folder; beside a GGUF: NAME.winnow.json */
+#define WN_CARD_NAME     "README.md"   /* may be written anew beside a model: it is no part of it */
 #define WN_EXPERT_DIGEST 16            /* bytes that are kept of the SHA-256 of an expert, and of a part of one */
 
 /* Bytes of one expert in one tensor. */

@@ -13,5 +13,7 @@
 json_t *wn_seal_load(const struct wn_source *s, struct wn_err *err);
 /* SHA-256 of a record without its field "record". */
 WN_CHECKED bool wn_seal_self(json_t *root, char text[2 * WN_DIGEST_BYTES + 1], struct wn_err *err);
+/* Its form and that digest, held against each other. Takes "record" out of it. */
+WN_CHECKED bool wn_seal_check_form(json_t *root, struct wn_err *err);
 
 #endif

@@ -264,6 +264,10 @@ bool wn_verify(const char *out, const char *source, const struct wn_plan *plan, 
     if (!source)
         return wn_verify_alone(out, job, r, err);
     ok = (a = wn_source_open(source, err)) && (b = wn_source_open(out, err));
+    if (ok) {
+        wn_source_fingerprint(a, r->source_fingerprint);
+        wn_source_fingerprint(b, r->fingerprint);
+    }
     v.source = a;
     v.out = b;
     ok = ok && (compare(&v, plan, r, err) || wn_fail_in(err, "'%s'", out));

@@ -117,8 +117,11 @@ bool wn_verify_alone(const char *path, const struct wn_job *job, struct wn_verif
     struct wn_err no_model;
     struct wn_model *m = wn_model_open(path, &no_model);
     struct wn_source *s = m ? wn_model_source(m) : wn_source_open(path, err);
-    bool ok = s && check(s, m, &no_model, job, r, err);
+    bool ok;
 
+    if (s)
+        wn_source_fingerprint(s, r->fingerprint);
+    ok = s && check(s, m, &no_model, job, r, err);
     if (s && !ok && !strstr(err->msg, path))
         wn_fail_in(err, "'%s'", path);
     if (m)

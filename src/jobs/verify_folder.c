@@ -10,8 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STEP      ((size_t)1 << 20)
-#define CARD_NAME "README.md"
+#define STEP ((size_t)1 << 20)
 
 /* Names the first key whose value differs; path grows on the way down. */
 static bool compare_json(json_t *want, json_t *have, const char *path, struct wn_err *err)
@@ -165,7 +164,8 @@ static bool look_at_extra(const struct wn_source *out, const char *name, bool *s
 
     if (!path)
         return false;
-    harmless = name[0] == '.' || wn_ends_with(name, ".part") || strcmp(name, CARD_NAME) == 0 || wn_path_is_folder(path);
+    harmless =
+        name[0] == '.' || wn_ends_with(name, ".part") || strcmp(name, WN_CARD_NAME) == 0 || wn_path_is_folder(path);
     free(path);
     *same = false;
     return harmless || wn_fail(err, WN_ERR_DIFFERENT, "'%s' should not be there, the source does not have it", name);
@@ -196,7 +196,7 @@ static bool look_at_card_and_index(const struct wn_source *source, const struct 
     bool same_card = true, same_index = true;
 
     if (wn_folder_is_whole(source) && wn_folder_is_whole(out) &&
-        (!look_beside(source, out, CARD_NAME, &same_card, err) ||
+        (!look_beside(source, out, WN_CARD_NAME, &same_card, err) ||
          !look_beside(source, out, WN_SAFETENSORS_INDEX, &same_index, err)))
         return false;
     *same = *same && same_card && same_index;
@@ -209,7 +209,7 @@ bool wn_verify_beside(const struct wn_folder *f, const struct wn_source *source,
     bool ok = check_config(f, out, same, err);
 
     for (size_t i = 0; ok && i < f->n; i++)
-        if (strcmp(f->copied[i], CARD_NAME) != 0)
+        if (strcmp(f->copied[i], WN_CARD_NAME) != 0)
             ok = check_beside(source, out, f->copied[i], err);
     return ok && look_for_more(f, out, same, err);
 }
