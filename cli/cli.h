@@ -25,7 +25,7 @@ struct command {
 };
 
 extern const struct command cmd_inspect, cmd_tokenize, cmd_corpus, cmd_logits, cmd_run, cmd_calibrate, cmd_merge,
-    cmd_plan, cmd_prune, cmd_convert, cmd_verify, cmd_eval, cmd_report;
+    cmd_plan, cmd_prune, cmd_convert, cmd_verify, cmd_eval, cmd_report, cmd_card;
 
 /* What every command takes (opt.c). */
 struct common {

@@ -30,6 +30,8 @@ static void add_escaped(struct wn_html *h, uint32_t code, const char *s, size_t 
             return;
         }
     }
+    if (h->markdown && code < 0x80 && code > 0 && strchr("\\`*_[]#!|~$^@:", (int)code))
+        add(h, "\\", 1);
     /* controls (C0, DEL, C1) and non-characters may not stand in a page in any form */
     if (code < 0x20 || (code >= 0x7f && code < 0xa0) || (code >= 0xfdd0 && code <= 0xfdef) || (code & 0xfffe) == 0xfffe)
         add(h, "\xef\xbf\xbd", 3);

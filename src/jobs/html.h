@@ -13,6 +13,7 @@ struct wn_html {
     struct wn_buf b;
     struct wn_err *err; /* the caller's */
     bool failed;
+    bool markdown; /* the page is Markdown: in text, what that would take for markup has a backslash before it, too */
 };
 
 static inline bool wn_html_ok(const struct wn_html *h)

@@ -5,7 +5,6 @@
 #include "sys/file.h"
 #include "sys/infile.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,6 +104,15 @@ static bool take_eval(struct wn_report_eval *e, const json_t *root, struct wn_er
     return !json_is_object(overall) || take_domain(e, "overall", overall, err);
 }
 
+bool wn_report_eval_of(struct wn_report_eval *e, const json_t *root, struct wn_err *err)
+{
+    *e = (struct wn_report_eval){0};
+    if (take_eval(e, root, err))
+        return true;
+    wn_report_eval_release(e);
+    return false;
+}
+
 bool wn_report_eval_read(struct wn_report_eval *e, const char *path, struct wn_err *err)
 {
     json_error_t at;
@@ -118,11 +126,7 @@ bool wn_report_eval_read(struct wn_report_eval *e, const char *path, struct wn_e
         return false;
     root = json_loadb(text, n, JSON_REJECT_DUPLICATES, &at);
     free(text);
-    ok = root ? take_eval(e, root, err) : wn_fail(err, WN_ERR_FORMAT, "line %d: %s", at.line, at.text);
+    ok = root ? wn_report_eval_of(e, root, err) : wn_fail(err, WN_ERR_FORMAT, "line %d: %s", at.line, at.text);
     json_decref(root);
-    if (!ok) {
-        wn_report_eval_release(e);
-        return wn_fail_in(err, "'%s'", path);
-    }
-    return true;
+    return ok || wn_fail_in(err, "'%s'", path);
 }

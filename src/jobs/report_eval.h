@@ -4,6 +4,7 @@
 #ifndef WN_JOBS_REPORT_EVAL_H
 #define WN_JOBS_REPORT_EVAL_H
 
+#include <jansson.h>
 #include <winnow/error.h>
 
 enum wn_report_field {
@@ -53,6 +54,8 @@ struct wn_report_eval {
  * Refused: what is not a JSON object with a list "domains" of objects that have a text "domain". All zero on failure.
  */
 WN_CHECKED bool wn_report_eval_read(struct wn_report_eval *e, const char *path, struct wn_err *err);
+/* The same of a document that is read already; messages do not name it. */
+WN_CHECKED bool wn_report_eval_of(struct wn_report_eval *e, const json_t *root, struct wn_err *err);
 void wn_report_eval_release(struct wn_report_eval *e);
 /* The domain of that name, or NULL. */
 const struct wn_report_domain *wn_report_eval_find(const struct wn_report_eval *e, const char *domain);

@@ -26,6 +26,16 @@ static void text_is_never_markup(void **state)
     check_html(&h, "<p class=\"&quot;&gt;&lt;script&gt;\">a&amp;b &lt;i&gt;&#39;c&#39;&lt;/i&gt;</p>");
 }
 
+static void text_is_no_markdown_either(void **state)
+{
+    struct wn_err err;
+    struct wn_html h = {.err = &err, .markdown = true};
+
+    (void)state;
+    wn_html_put(&h, "| **%s** |", "a|b `*_[x](y)!\\ #~$^@: <i>");
+    check_html(&h, "| **a\\|b \\`\\*\\_\\[x\\](y)\\!\\\\ \\#\\~\\$\\^\\@\\: &lt;i&gt;** |");
+}
+
 static void what_a_page_may_not_hold_becomes_the_replacement_character(void **state)
 {
     struct wn_err err;
@@ -83,6 +93,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_is_never_markup),
+        cmocka_unit_test(text_is_no_markdown_either),
         cmocka_unit_test(what_a_page_may_not_hold_becomes_the_replacement_character),
         cmocka_unit_test(numbers_have_a_point_and_commas),
         cmocka_unit_test(what_is_no_number_is_not_measured),

@@ -1,0 +1,489 @@
+/*
+ * The model card: it says what logs say, names the logs, says "not measured" of the rest, and takes no log of another model.
+ */
+#include "jobs/card.h"
+#include "base/alloc.h"
+#include "jobs/hashing.h"
+#include "prune_help.h"
+#include "sys/file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TINY_A_HF   "golden/text/tiny-a/hf"
+#define TINY_A_GGUF "golden/text/tiny-a/gguf/tiny-a-BF16-MXFP4.gguf"
+#define TINY_A_KEEP "golden/text/tiny-a/ref/prune_keep.json"
+
+/* tiny-a pruned, with its record, in a folder of its own. */
+struct fixture {
+    char folder[512], out[600], plan_path[600];
+    char fingerprint[17];
+    struct wn_card_options o;
+};
+
+static const char *put_file(const struct fixture *f, const char *name, const char *text)
+{
+    const char *path = wn_test_path(f->folder, name);
+    struct wn_err err;
+
+    CHECK_OK(wn_file_put(path, text, strlen(text), true, &err), &err);
+    return path;
+}
+
+static void make_build(struct fixture *f, const char *source, bool hashes)
+{
+    struct wn_prune_options p = {.source = wn_test_need_data(source), .out = f->out, .hashes = hashes};
+    struct wn_inspection in;
+    struct wn_prune_result r;
+    struct wn_plan plan;
+    struct wn_err err;
+
+    plan_from_reference(&plan, wn_test_need_data(TINY_A_KEEP), 4, 16);
+    snprintf(plan.criterion, sizeof plan.criterion, "reap");
+    plan.kept = 0.8125;
+    snprintf(f->folder, sizeof f->folder, "%s", wn_test_folder());
+    snprintf(f->out, sizeof f->out, "%s/%s", f->folder, strstr(source, ".gguf") ? "out.gguf" : "out");
+    snprintf(f->plan_path, sizeof f->plan_path, "%s/plan.json", f->folder);
+    CHECK_OK(wn_plan_write(&plan, f->plan_path, false, &err), &err);
+    wn_plan_release(&plan);
+    CHECK_OK(wn_plan_read(&plan, f->plan_path, &err), &err);
+    p.plan = &plan;
+    p.plan_file = f->plan_path;
+    CHECK_OK(wn_prune(&p, NULL, &r, &err), &err);
+    wn_plan_release(&plan);
+    CHECK_OK(wn_inspect(f->out, &in, &err), &err);
+    memcpy(f->fingerprint, in.fingerprint, sizeof f->fingerprint);
+    wn_inspection_release(&in);
+    f->o = (struct wn_card_options){.build = f->out};
+}
+
+/* The card; free it. */
+static char *card_of(const struct wn_card_options *o)
+{
+    struct wn_err err;
+    size_t n;
+    char *text = wn_card_text(o, &n, &err);
+
+    if (!text)
+        fail_msg("%s", err.msg);
+    assert_int_equal(strlen(text), n);
+    return text;
+}
+
+static void has(const char *card, const char *part)
+{
+    if (!strstr(card, part))
+        fail_msg("the card lacks '%s':\n%s", part, card);
+}
+
+static void has_not(const char *card, const char *part)
+{
+    if (strstr(card, part))
+        fail_msg("the card has '%s': %.200s", part, strstr(card, part));
+}
+
+static char *sha_of(const char *path)
+{
+    static char text[WN_HEX_DIGEST];
+    uint8_t digest[WN_DIGEST_BYTES];
+    struct wn_err err;
+
+    CHECK_OK(wn_hash_file(path, digest, &err), &err);
+    wn_hash_text(digest, sizeof digest, text);
+    return text;
+}
+
+/* A log, with the build's fingerprint for the first @ in it. */
+static const char *put_log(const struct fixture *f, const char *name, const char *log)
+{
+    const char *at = strchr(log, '@');
+    char text[2000];
+
+    if (!at)
+        return put_file(f, name, log);
+    (void)snprintf(text, sizeof text, "%.*s%s%s", (int)(at - log), log, f->fingerprint, at + 1);
+    return put_file(f, name, text);
+}
+
+static const char verify_log[] =
+    "{\"model_fingerprint\": \"@\", \"ok\": true, \"difference\": \"\", \"tensors\": 916, \"experts\": 96, \"bytes\": "
+    "4901504, \"bad_scales\": 0, \"identical_files\": false, \"source\": \"/secret/hf\", \"plan\": \"p.json\"}";
+static const char eval_log[] =
+    "{\"model_fingerprint\": \"@\", \"model\": \"x\", \"window\": 64, \"parent\": \"/secret/hf\", "
+    "\"parent_fingerprint\": "
+    "\"0123456789abcdef\", \"domains\": [{\"domain\": \"en\", \"file\": \"/secret/a.txt\", \"perplexity\": 12.3456, "
+    "\"predicted\": 1260, \"windows\": 20, \"kld_mean\": 0.25, \"kld_mean_interval\": [0.125, 0.5], "
+    "\"argmax_agreement\": 0.75}]}";
+static const char run_log[] =
+    "{\"model_fingerprint\": \"@\", \"tokens_per_second\": 7.5, \"tokens\": 1000, \"disk_bound\": true, "
+    "\"memory_peak\": 123456789}";
+
+/* ---- tests ---- */
+
+static void a_field_without_a_log_reads_not_measured(void **state)
+{
+    static const char *const claims[] = {
+        "| every surviving byte is what the source makes it |",
+        "| files have the SHA-256 that the record tells |",
+        "| share of the criterion that the plan keeps |",
+        "| perplexity |",
+        "| speed, generation |",
+        "| speed, prompt |",
+        "| memory of a run |",
+    };
+    struct fixture f;
+    char *card;
+
+    (void)state;
+    make_build(&f, TINY_A_HF, true);
+    card = card_of(&f.o);
+    for (size_t i = 0; i < sizeof claims / sizeof *claims; i++) {
+        char row[200];
+
+        snprintf(row, sizeof row, "%s not measured |", claims[i]);
+        has(card, row);
+    }
+    has(card, "## Verified\n\nNot measured: there is no log.\n");
+    has(card, "| experts | 10 in each of 12 layers |");
+    has(card, sha_of(f.plan_path));
+    has_not(card, "tokens/s");
+    free(card);
+}
+
+static void each_claim_names_its_command_and_the_digest_of_its_log(void **state)
+{
+    struct fixture f;
+    const char *evals[1], *verifies[1], *runs[1];
+    char want[400], *card, *again;
+
+    (void)state;
+    make_build(&f, TINY_A_HF, true);
+    evals[0] = put_log(&f, "e.json", eval_log);
+    verifies[0] = put_log(&f, "v.json", verify_log);
+    runs[0] = put_log(&f, "r.json", run_log);
+    f.o = (struct wn_card_options){f.out, evals, verifies, runs, f.plan_path, 1, 1, 1};
+    card = card_of(&f.o);
+    snprintf(
+        want, sizeof want,
+        "| every surviving byte is what the source and the plan make it | 916 tensors, 96 experts, 4,901,504 bytes "
+        "compared | <code>winnow verify out --source hf --plan p.json --json</code> | %s |\n",
+        sha_of(verifies[0]));
+    has(card, want);
+    snprintf(want, sizeof want,
+             "| perplexity, en | 12.346: 1,260 tokens predicted in 20 windows | <code>winnow eval out --text en=a.txt "
+             "--against hf --window 64 --json</code> | %s |\n",
+             sha_of(evals[0]));
+    has(card, want);
+    has(card, "| mean 0.25000 nats (95 % interval 0.12500 to 0.50000); this parent (0123456789abcdef) is not the one");
+    has(card, "| same best token as the parent, en | 75.00 % |");
+    snprintf(
+        want, sizeof want,
+        "| speed, generation | 7.50 tokens/s over 1,000 tokens; generating waited for the disk | <code>winnow run out "
+        "--prompt ... --tokens 1000 --json</code> | %s |\n",
+        sha_of(runs[0]));
+    has(card, want);
+    has(card, "| largest resident set | 123,456,789 bytes |");
+    has(card, "| share of the criterion 'reap' that the plan keeps | 81.25 % |");
+    /* what these logs do not tell */
+    has(card, "| routing of the parent that went to dropped experts | not measured |");
+    has(card, "| speed, prompt | not measured |");
+    has(card, "| files have the SHA-256 that the record tells | not measured |");
+    has_not(card, "| perplexity | not measured |");
+    has_not(card, "secret");
+    again = card_of(&f.o);
+    assert_string_equal(card, again);
+    free(again);
+    free(card);
+}
+
+static void is_refused(struct fixture *f, const char *kind, const char *log, const char *part)
+{
+    const char *path = put_log(f, "log.json", log);
+    struct wn_card_options o = {.build = f->out};
+    struct wn_err err;
+    size_t n;
+
+    if (strcmp(kind, "eval") == 0)
+        o.evals = &path, o.eval_count = 1;
+    else if (strcmp(kind, "verify") == 0)
+        o.verifies = &path, o.verify_count = 1;
+    else
+        o.runs = &path, o.run_count = 1;
+    CHECK_FAILS(wn_card_text(&o, &n, &err), &err, part);
+    CHECK_FAILS(wn_card_text(&o, &n, &err), &err, "log.json");
+}
+
+static void a_log_that_is_not_of_this_build_is_refused_by_name(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    make_build(&f, TINY_A_HF, true);
+    is_refused(&f, "eval", "{\"model_fingerprint\": \"feedfeedfeedfeed\", \"domains\": []}",
+               "it is of another model: its fingerprint is feedfeedfeedfeed, that of 'out' is ");
+    is_refused(&f, "verify", "{\"model_fingerprint\": \"feedfeedfeedfeed\", \"ok\": true}", "another model");
+    is_refused(&f, "run", "{\"model_fingerprint\": \"feedfeedfeedfeed\", \"tokens_per_second\": 1}", "another model");
+    is_refused(&f, "run", "{\"tokens_per_second\": 1}", "no 'model_fingerprint'");
+    is_refused(&f, "run", eval_log, "it has no 'tokens_per_second', as 'winnow run --json' writes it");
+    is_refused(&f, "eval", run_log, "it has no 'domains'");
+    is_refused(&f, "eval", "{\"model_fingerprint\": \"@\", \"domains\": [], \"plan_sha256\": \"ab\"}",
+               "it is by another plan");
+    is_refused(&f, "eval", "{\"model_fingerprint\": \"@\", \"domains\": [], \"masked\": \"p.json\"}",
+               "experts masked, not of the build");
+    is_refused(&f, "eval", "{\"model_fingerprint\": \"@\", \"domains\": [{}]}", "no text 'domain'");
+    is_refused(&f, "verify", "{\"model_fingerprint\": \"@\", \"ok\": false, \"difference\": \"byte 7\"}",
+               "verify found a difference: byte 7");
+    is_refused(&f, "eval", "{", "line 1");
+    is_refused(&f, "eval", "[]", "no 'domains'");
+}
+
+static void a_plan_that_is_not_the_builds_is_refused(void **state)
+{
+    struct wn_err err;
+    struct fixture f;
+    size_t n;
+
+    (void)state;
+    make_build(&f, TINY_A_HF, true);
+    f.o.plan_path = f.plan_path;
+    assert_true(replace_text(f.plan_path, "0.8125", "0.9125"));
+    CHECK_FAILS(wn_card_text(&f.o, &n, &err), &err, "plan.json': its SHA-256 is ");
+    make_build(&f, TINY_A_HF, false);
+    f.o.plan_path = f.plan_path;
+    CHECK_FAILS(wn_card_text(&f.o, &n, &err), &err, "no record (winnow.json)");
+}
+
+static void a_record_of_other_files_is_refused(void **state)
+{
+    struct wn_err err;
+    struct fixture f;
+    char path[700];
+    size_t n;
+
+    (void)state;
+    make_build(&f, TINY_A_HF, true);
+    snprintf(path, sizeof path, "%s/winnow.json", f.out);
+    assert_true(replace_text(path, "\"mode\": \"uniform\"", "\"mode\": \"unifarm\""));
+    CHECK_FAILS(wn_card_text(&f.o, &n, &err), &err, "was changed");
+}
+
+static void a_build_without_a_record_is_told_by_its_headers_only(void **state)
+{
+    struct fixture f;
+    char *card;
+
+    (void)state;
+    make_build(&f, TINY_A_HF, false);
+    card = card_of(&f.o);
+    has(card, "| cut | not measured |\n| plan, SHA-256 | not measured |");
+    has(card, "| its record, SHA-256 | not measured |");
+    has(card, "SHA-256 of the files: not measured");
+    has_not(card, "\"pruned\"");
+    free(card);
+}
+
+static void what_files_say_is_never_markup(void **state)
+{
+    struct fixture f;
+    const char *log;
+    char *card;
+
+    (void)state;
+    make_build(&f, TINY_A_HF, true);
+    log =
+        put_log(&f, "a|b`*.json",
+                "{\"model_fingerprint\": \"@\", \"domains\": [{\"domain\": \"<script>|*x*\\n# y\", \"perplexity\": 2, "
+                "\"file\": \"a_[b](c).txt\", \"sha256\": \"00\"}]}");
+    f.o.evals = &log;
+    f.o.eval_count = 1;
+    card = card_of(&f.o);
+    has(card, "| perplexity, &lt;script&gt;\\|\\*x\\*\xef\xbf\xbd\\# y |");
+    has(card, "a\\_\\[b\\](c).txt");
+    has(card, "| a\\|b\\`\\*.json | winnow eval |");
+    has_not(card, "<script");
+    free(card);
+}
+
+/* ---- front matter ---- */
+
+static void check_yaml(const char *text, const char *want)
+{
+    struct wn_err err;
+    struct wn_html h = {.err = &err};
+
+    wn_card_put_yaml(&h, text);
+    if (h.b.n != strlen(want) || memcmp(h.b.at, want, h.b.n) != 0)
+        fail_msg("wrote %.*s, wanted %s", (int)h.b.n, h.b.at, want);
+    wn_buf_release(&h.b);
+}
+
+static void any_text_is_a_yaml_scalar_of_one_line(void **state)
+{
+    (void)state;
+    check_yaml("plain", "\"plain\"");
+    check_yaml("", "\"\"");
+    check_yaml("no: #\"'\\", "\"no: #\\\"'\\\\\"");
+    check_yaml("a\n---\tb\x7f\xc2\x85\xe2\x80\xa8", "\"a\\u000a---\\u0009b\\u007f\\u0085\\u2028\"");
+    check_yaml("\xe6\x97\xa5\xf0\x9f\x98\x80\xff", "\"\xe6\x97\xa5\xf0\x9f\x98\x80\xef\xbf\xbd\"");
+}
+
+static char *card_beside(const struct fixture *f, const char *readme)
+{
+    char path[700];
+    struct wn_err err;
+
+    snprintf(path, sizeof path, "%s/README.md", f->out);
+    CHECK_OK(wn_file_put(path, readme, strlen(readme), true, &err), &err);
+    return card_of(&f->o);
+}
+
+static void the_licence_is_the_sources_and_a_base_model_only_a_cards_of_ours(void **state)
+{
+    struct fixture f;
+    char *card;
+
+    (void)state;
+    make_build(&f, TINY_A_HF, true);
+    card = card_beside(&f, "---\nlicense: other\nlicense_name: 'kimi: k3'\nbase_model: who/what\n---\ntext\n");
+    has(card, "\nlicense: \"other\"\nlicense_name: \"kimi: k3\"\nlibrary_name: \"transformers\"\n");
+    has(card, "\n# base_model: ");
+    has_not(card, "who/what");
+    free(card);
+    card = card_beside(
+        &f, "---\n# Written by winnow card 0.0.1.\nbase_model:\n- who/what\nlicense: \"a \\\"b\\\"\"\n---\n");
+    has(card, "\nbase_model: \"who/what\"\nlicense: \"a \\\"b\\\"\"\n");
+    free(card);
+    card = card_beside(&f, "license: mit\n");
+    has(card, "\n# license: NAME");
+    free(card);
+    card = card_beside(&f, "---\nlicense: mit\n");
+    has(card, "\n# license: NAME");
+    free(card);
+}
+
+/* ---- the output ---- */
+
+static void the_folders_own_card_may_be_written_and_nothing_else_of_it(void **state)
+{
+    struct wn_verify_result r;
+    char path[700], first[65];
+    struct wn_err err;
+    struct fixture f;
+    uint64_t bytes;
+
+    (void)state;
+    make_build(&f, TINY_A_HF, true);
+    snprintf(path, sizeof path, "%s/config.json", f.out);
+    CHECK_FAILS(wn_card_write(&f.o, path, false, &bytes, &err), &err, "exists");
+    CHECK_FAILS(wn_card_write(&f.o, path, true, &bytes, &err), &err, "config.json");
+    snprintf(path, sizeof path, "%s/model-00001-of-000004.safetensors", f.out);
+    CHECK_FAILS(wn_card_write(&f.o, path, true, &bytes, &err), &err, "model-00001");
+    f.o.plan_path = f.plan_path;
+    CHECK_FAILS(wn_card_write(&f.o, f.plan_path, true, &bytes, &err), &err, "the output");
+    snprintf(path, sizeof path, "%s/README.md", f.out);
+    CHECK_OK(wn_card_write(&f.o, path, false, &bytes, &err), &err);
+    snprintf(first, sizeof first, "%s", sha_of(path));
+    CHECK_FAILS(wn_card_write(&f.o, path, false, &bytes, &err), &err, "exists");
+    CHECK_OK(wn_card_write(&f.o, path, true, &bytes, &err), &err);
+    assert_string_equal(sha_of(path), first);
+    CHECK_OK(wn_verify(f.out, NULL, NULL, NULL, &r, &err), &err);
+    assert_string_equal(r.fingerprint, f.fingerprint);
+}
+
+static void a_card_that_came_along_may_be_replaced_and_the_record_holds(void **state)
+{
+    struct wn_prune_options p = {.hashes = true};
+    struct wn_prune_result r;
+    struct wn_verify_result v;
+    char source[600], out[600], path[700];
+    struct wn_err err;
+    struct fixture f;
+    uint64_t bytes;
+    char *card;
+
+    (void)state;
+    make_build(&f, TINY_A_HF, true);
+    free(card_beside(&f, "---\nlicense: mit\n---\nthe source's words\n"));
+    snprintf(source, sizeof source, "%s", f.out);
+    snprintf(out, sizeof out, "%s/copy", f.folder);
+    p.source = source;
+    p.out = out;
+    CHECK_OK(wn_prune(&p, NULL, &r, &err), &err);
+    f.o.build = out;
+    snprintf(path, sizeof path, "%s/README.md", out);
+    CHECK_OK(wn_card_write(&f.o, path, true, &bytes, &err), &err);
+    CHECK_OK(wn_verify(out, NULL, NULL, NULL, &v, &err), &err);
+    assert_true(v.hashed_files > 0);
+    card = card_of(&f.o);
+    has(card, "\nlicense: \"mit\"\n");
+    has(card, "| made from, SHA-256 of its record | ");
+    has(card, "| cut | none from what it was made from |\n");
+    has_not(card, "README.md");
+    free(card);
+}
+
+static void a_gguf_says_which_engines_read_it(void **state)
+{
+    struct fixture f;
+    char *card;
+
+    (void)state;
+    make_build(&f, TINY_A_GGUF, true);
+    card = card_of(&f.o);
+    has(card, "\n# out\n");
+    has(card, "\nlibrary_name: \"gguf\"\n");
+    has(card, "- llama.cpp, where it has the architecture kimi-k3\n");
+    has(card, "<code>winnow verify out.gguf --json</code>");
+    has_not(card, "mlx-lm");
+    free(card);
+}
+
+static void whatever_memory_is_refused_the_card_says_so(void **state)
+{
+    struct fixture f;
+    const char *log;
+    char *card = NULL;
+    size_t n;
+    long i;
+
+    (void)state;
+    make_build(&f, TINY_A_GGUF, true);
+    log = put_log(&f, "e.json", eval_log);
+    f.o.evals = &log;
+    f.o.eval_count = 1;
+    f.o.plan_path = f.plan_path;
+    for (i = 0; !card && i < 20000; i++) {
+        struct wn_err err = {0};
+
+        wn_alloc_fail_after(i);
+        card = wn_card_text(&f.o, &n, &err);
+        wn_alloc_fail_after(-1);
+        if (!card && err.code != WN_ERR_NOMEM)
+            fail_msg("allocation %ld: %s", i, err.msg);
+    }
+    assert_non_null(card);
+    assert_true(i > 20);
+    free(card);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_field_without_a_log_reads_not_measured),
+        cmocka_unit_test(each_claim_names_its_command_and_the_digest_of_its_log),
+        cmocka_unit_test(a_log_that_is_not_of_this_build_is_refused_by_name),
+        cmocka_unit_test(a_plan_that_is_not_the_builds_is_refused),
+        cmocka_unit_test(a_record_of_other_files_is_refused),
+        cmocka_unit_test(a_build_without_a_record_is_told_by_its_headers_only),
+        cmocka_unit_test(what_files_say_is_never_markup),
+        cmocka_unit_test(any_text_is_a_yaml_scalar_of_one_line),
+        cmocka_unit_test(the_licence_is_the_sources_and_a_base_model_only_a_cards_of_ours),
+        cmocka_unit_test(the_folders_own_card_may_be_written_and_nothing_else_of_it),
+        cmocka_unit_test(a_card_that_came_along_may_be_replaced_and_the_record_holds),
+        cmocka_unit_test(a_gguf_says_which_engines_read_it),
+        cmocka_unit_test(whatever_memory_is_refused_the_card_says_so),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
