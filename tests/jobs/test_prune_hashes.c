@@ -1,5 +1,6 @@
 /* What an output says of itself, and verify without a source. */
 #include "prune_help.h"
+#include "base/alloc.h"
 #include "formats/source.h"
 #include "jobs/hashing.h"
 #include "sys/file.h"
@@ -208,6 +209,28 @@ static void a_growing_file_is_hashed_behind_its_writer(void **state)
     wn_outfile_abandon(&o);
 }
 
+static void every_refused_allocation_is_survived(void **state)
+{
+    const char *source = wn_test_need_data(SINGLE), *folder = wn_test_folder(),
+               *out = wn_test_path(folder, "copy.gguf");
+    struct wn_prune_options o = {.source = source, .out = out, .hashes = true, .resume = true};
+    struct wn_prune_result r;
+    struct wn_err err;
+    bool ok = false;
+
+    (void)state;
+    for (long n = 0; !ok && n < 20000; n += 7) {
+        wn_alloc_fail_after(n);
+        ok = wn_prune(&o, NULL, &r, &err);
+        wn_alloc_fail_after(-1);
+        if (!ok)
+            assert_int_equal(err.code, WN_ERR_NOMEM);
+        assert_int_equal(wn_path_exists(out), ok);
+    }
+    assert_true(ok);
+    wn_test_same_file(source, out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -220,6 +243,7 @@ int main(void)
         cmocka_unit_test(a_gguf_has_it_beside_itself),
         cmocka_unit_test(no_record_outlives_its_files),
         cmocka_unit_test(records_are_a_chain),
+        cmocka_unit_test(every_refused_allocation_is_survived),
         cmocka_unit_test(a_growing_file_is_hashed_behind_its_writer),
     };
 
