@@ -75,6 +75,8 @@ static bool put_line_ends(size_t n)
 }
 
 /* Of line ends only those at fmt's own two ends stay: any other may have come in by a name, and would forge a row. */
+static bool vsay(const char *fmt, va_list ap) WN_PRINTF(1, 0);
+
 static bool vsay(const char *fmt, va_list ap)
 {
     size_t n = strlen(fmt), before = line_ends(fmt, n, 1), behind = line_ends(fmt + before, n - before, -1), made;
