@@ -1,6 +1,6 @@
 /*
- * What a card is made of. card_read.c reads it and refuses what does not go together, card_front.c writes the hub's front
- * matter, card_claims.c the tables of what is verified and what is not, card.c the rest.
+ * What a card is made of. card_read.c reads it and refuses what does not go together, card_front.c writes the hub's
+ * front matter, card_claims.c the tables of what is verified and what is not, card.c the rest.
  */
 #ifndef WN_JOBS_CARD_H
 #define WN_JOBS_CARD_H
@@ -44,7 +44,7 @@ void wn_card_release(struct wn_card *c);
 
 /* A text of the record at plan.key or parent.key, "" where there is none. */
 const char *wn_card_told(const struct wn_card *c, const char *part, const char *key);
-/* It is known that the build was cut; that weights of it were given fewer bits; that experts of a layer have two widths. */
+/* It is known that the build was cut; that weights were given fewer bits; that experts of a layer have two widths. */
 bool wn_card_is_pruned(const struct wn_card *c);
 bool wn_card_is_quantized(const struct wn_card *c);
 bool wn_card_is_graded(const struct wn_card *c);

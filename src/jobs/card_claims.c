@@ -1,6 +1,6 @@
 /*
- * What is verified and what is not. A claim is a row: what is claimed, the figure as the log has it, the command that made the
- * log as far as the log tells it, and the log's SHA-256. A claim without a log is a row of the second table.
+ * What is verified and what is not. A claim is a row: what is claimed, the figure as the log has it, the command that
+ * made the log as far as the log tells it, and the log's SHA-256. A claim without a log is a row of the second table.
  */
 #include "jobs/card.h"
 #include "jobs/report_draw.h"
@@ -325,7 +325,7 @@ static bool has_peak(const struct wn_card_log *log)
     return !isnan(number_of(log->root, "memory_peak"));
 }
 
-/* A row of the second table, which the first one opens. claim, command and options are text without markup of their own. */
+/* A row of the second table, which the first one opens. claim, command, options: text without markup of its own. */
 static void put_missing(struct wn_html *h, const struct wn_card *c, bool *some, const char *claim, const char *command,
                         const char *options)
 {

@@ -1,6 +1,7 @@
 /*
  * The front matter of a card: YAML between two lines of ---, for the hub. Written without a YAML library: all texts are
- * double-quoted. Read only as far as licence and base model go, from the card that the folder has or the keys of a GGUF.
+ * double-quoted. Read only as far as licence and base model go, from the card that the folder has or the keys of a
+ * GGUF.
  */
 #include "base/alloc.h"
 #include "base/utf8.h"
@@ -60,7 +61,7 @@ struct told {
     char *base, *license, *license_name, *license_link;
 };
 
-/* A plain, '...' or "..." scalar; NULL when it is none of one line (or memory is out, which the next allocation tells). */
+/* A plain, '...' or "..." scalar; NULL when it is none of one line, or memory is out, as the next allocation tells. */
 static char *scalar_of(const char *s, size_t n)
 {
     struct wn_err ignored;

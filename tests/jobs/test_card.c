@@ -1,5 +1,6 @@
 /*
- * The model card: it says what logs say, names the logs, says "not measured" of the rest, and takes no log of another model.
+ * The model card: it says what logs say, names the logs, says "not measured" of the rest, and takes no log of another
+ * model.
  */
 #include "jobs/card.h"
 #include "base/alloc.h"
