@@ -6,7 +6,8 @@
 function(wn_floor name)
     cmake_parse_arguments(F "" "" "DEPS;LIBS" ${ARGN})
     file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.c
-         ${CMAKE_CURRENT_SOURCE_DIR}/${name}/scalar/*.c)
+         ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*/*.c)
+    list(FILTER sources EXCLUDE REGEX "/(x86|arm)/[^/]*$")
     if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|amd64|AMD64")
         file(GLOB arch CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/x86/*.c)
     elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")

@@ -1,5 +1,5 @@
 /* Any bytes as a calibration corpus: sequences that add up, or a refusal in a sentence. */
-#include "jobs/corpus.h"
+#include "jobs/corpus/corpus.h"
 #include "sys/file.h"
 
 #include <assert.h>

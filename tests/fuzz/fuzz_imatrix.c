@@ -2,7 +2,7 @@
  * An imatrix from hostile bytes, by way of a file. What is accepted must be an archive that holds together: experts in
  * some layer, experts per token that there are, no count above the tokens of its source but where no matrix told them.
  */
-#include "jobs/imatrix.h"
+#include "jobs/plan/imatrix.h"
 
 #include <stdio.h>
 #include <stdlib.h>

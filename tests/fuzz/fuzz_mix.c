@@ -3,7 +3,7 @@
  * exactly the tokens that it has by itself.
  */
 #include "base/utf8.h"
-#include "jobs/mix.h"
+#include "jobs/corpus/mix.h"
 #include "text/vocab_new.h"
 
 #include <stdio.h>

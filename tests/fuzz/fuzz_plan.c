@@ -2,7 +2,7 @@
  * A plan from hostile bytes, which when it is accepted must be sound; and the same bytes as a config.json that is to be
  * edited, which must come out as JSON with the new number in it.
  */
-#include "jobs/prune_meta.h"
+#include "jobs/prune/prune_meta.h"
 
 #include <jansson.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #ifndef WN_REPORT_FIXTURE_H
 #define WN_REPORT_FIXTURE_H
 
-#include "jobs/saliency.h"
+#include "jobs/calibrate/saliency.h"
 
 /*
  * A dense layer; layer 1 with ten experts, layer 2 with four; two sources. Sums of both sources are

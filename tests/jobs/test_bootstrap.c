@@ -2,7 +2,7 @@
 #include "wn_test.h"
 
 #include "base/rng.h"
-#include "jobs/bootstrap.h"
+#include "jobs/eval/bootstrap.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* Saliency against the reference, on which it depends and on which it does not, and what is refused beforehand. */
 #include "calibrate_fixture.h"
 
-#include "jobs/calibrate_parts.h"
+#include "jobs/calibrate/calibrate_parts.h"
 #include "sys/file.h"
 
 #include <math.h>

@@ -5,8 +5,8 @@
 #include "calibrate_fixture.h"
 
 #include "engine/engine.h"
-#include "jobs/corpus.h"
-#include "jobs/saliency.h"
+#include "jobs/corpus/corpus.h"
+#include "jobs/calibrate/saliency.h"
 #include <winnow/prune.h>
 
 #include <math.h>

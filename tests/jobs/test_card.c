@@ -2,7 +2,7 @@
  * The model card: it says what logs say, names the logs, says "not measured" of the rest, and takes no log of another
  * model.
  */
-#include "jobs/card.h"
+#include "jobs/report/card.h"
 #include "base/alloc.h"
 #include "jobs/hashing.h"
 #include "prune_help.h"

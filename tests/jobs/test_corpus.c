@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/bytes.h"
-#include "jobs/corpus.h"
+#include "jobs/corpus/corpus.h"
 #include "sys/file.h"
 
 #include <stdio.h>

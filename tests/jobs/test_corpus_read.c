@@ -2,9 +2,9 @@
 #include "vocab_fixture.h"
 #include "wn_test.h"
 
-#include "jobs/corpus.h"
+#include "jobs/corpus/corpus.h"
 #include "jobs/encode.h"
-#include "jobs/saliency.h"
+#include "jobs/calibrate/saliency.h"
 #include "sys/file.h"
 
 #include <fcntl.h>

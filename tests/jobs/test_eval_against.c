@@ -3,7 +3,7 @@
  */
 #include "eval_fixture.h"
 #include "engine/engine.h"
-#include "jobs/bootstrap.h"
+#include "jobs/eval/bootstrap.h"
 #include "sys/file.h"
 
 #include <math.h>

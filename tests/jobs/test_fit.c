@@ -1,6 +1,6 @@
 /* What a build takes, told before it is made: against the prune that makes it, and against what is bound of it. */
 #include "prune_help.h"
-#include "jobs/fit.h"
+#include "jobs/plan/fit.h"
 #include "model/weights.h"
 #include <winnow/session.h>
 

@@ -1,7 +1,7 @@
 /* What lies beside a folder's weights: configs that say a thing twice, cards, and scales that are no numbers. */
 #include "prune_help.h"
 #include "base/bits.h"
-#include "jobs/verify_parts.h"
+#include "jobs/verify/verify_parts.h"
 #include "sys/file.h"
 
 #include <stdio.h>

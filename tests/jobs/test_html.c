@@ -1,5 +1,5 @@
 /* HTML by format: text cannot become markup, numbers look the same everywhere. */
-#include "jobs/html.h"
+#include "jobs/report/html.h"
 #include "base/alloc.h"
 #include "wn_test.h"
 

@@ -1,7 +1,7 @@
 /* Routing counts of an imatrix: read, planned from, and what is refused. */
 #include "wn_test.h"
 #include "formats/sink.h"
-#include "jobs/imatrix.h"
+#include "jobs/plan/imatrix.h"
 #include <winnow/plan.h>
 
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/rng.h"
-#include "jobs/saliency.h"
+#include "jobs/calibrate/saliency.h"
 #include "sys/file.h"
 
 #include <inttypes.h>

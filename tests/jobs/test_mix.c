@@ -2,8 +2,8 @@
 #include "wn_test.h"
 
 #include "base/alloc.h"
-#include "jobs/corpus.h"
-#include "jobs/mix.h"
+#include "jobs/corpus/corpus.h"
+#include "jobs/corpus/mix.h"
 #include "vocab_fixture.h"
 
 #include <jansson.h>

@@ -2,7 +2,7 @@
 #include "wn_test.h"
 
 #include "base/utf8.h"
-#include "jobs/mix.h"
+#include "jobs/corpus/mix.h"
 #include "vocab_fixture.h"
 
 #include <stdio.h>

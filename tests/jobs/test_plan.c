@@ -1,6 +1,6 @@
 /* Plans: made from saliency, read and written, and what they keep. */
 #include "prune_help.h"
-#include "jobs/saliency.h"
+#include "jobs/calibrate/saliency.h"
 #include "sys/file.h"
 
 #include <math.h>

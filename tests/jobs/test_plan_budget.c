@@ -2,7 +2,7 @@
 #include "wn_test.h"
 #include "base/alloc.h"
 #include "base/rng.h"
-#include "jobs/plan_budget.h"
+#include "jobs/plan/plan_budget.h"
 
 #include <math.h>
 #include <stdlib.h>

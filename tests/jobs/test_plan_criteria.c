@@ -1,6 +1,6 @@
 /* Criteria by numbers that can be added up by hand, modes, and experts that stay whatever their rank. */
 #include "wn_test.h"
-#include "jobs/saliency.h"
+#include "jobs/calibrate/saliency.h"
 #include <winnow/plan.h>
 
 #include <string.h>

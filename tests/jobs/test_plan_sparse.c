@@ -4,7 +4,7 @@
  */
 #include "wn_test.h"
 #include "base/rng.h"
-#include "jobs/saliency.h"
+#include "jobs/calibrate/saliency.h"
 #include "sys/clock.h"
 #include <winnow/fit.h>
 

@@ -1,6 +1,6 @@
 /* HF as GGUF: every tensor and every key of the converter's file, from the same model's folder. */
 #include "wn_test.h"
-#include "jobs/recast.h"
+#include "jobs/convert/recast.h"
 
 #include <stdio.h>
 #include <stdlib.h>

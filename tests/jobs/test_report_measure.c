@@ -1,6 +1,6 @@
 /* The figures of a report, against sums done by hand (report_fixture.h has the archive). */
-#include "jobs/report_measure.h"
-#include "jobs/report_stats.h"
+#include "jobs/report/report_measure.h"
+#include "jobs/report/report_stats.h"
 #include "report_fixture.h"
 #include "wn_test.h"
 

@@ -1,7 +1,7 @@
 /* The saliency archive: the reference's is read, ours come back the same, and contradictions are refused. */
 #include "wn_test.h"
 #include "formats/npz.h"
-#include "jobs/saliency.h"
+#include "jobs/calibrate/saliency.h"
 #include "sys/file.h"
 
 #include <math.h>

@@ -1,0 +1,251 @@
+/*
+ * What a calibration takes, worked out before it runs: the corpus is read, each layer bound once for its size, and the
+ * chunk of tokens chosen that fits the memory allowed.
+ */
+#include "jobs/calibrate/calibrate_parts.h"
+#include "base/alloc.h"
+#include "base/checked.h"
+#include "base/number.h"
+#include "sys/clock.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define CHUNK_MOST  512 /* more gains nothing: each expert of K3 already sees about nine tokens */
+#define CHUNK_LEAST 16
+/* Code that runs for the first time, and pages that the system maps around those touched: 0.1 to 0.6 MB were seen. */
+#define UNFORESEEN ((uint64_t)1 << 20)
+/*
+ * What a process holds is measured, and differs a little from one start to the next. So a refusal names more than it
+ * measured, and who comes back with that number passes.
+ */
+#define NAMED_SLACK ((uint64_t)4 << 20)
+#define NAMED_STEP  ((uint64_t)1 << 20)
+
+#define SPEED_PIECES  64
+#define SPEED_STEP    ((size_t)4 << 20)
+#define SPEED_SECONDS 0.5
+
+static uint64_t most(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint64_t lay_out(struct wn_calibration_buffers *b, const struct wn_calibration *c, uint64_t chunk,
+                        unsigned threads)
+{
+    const struct wn_config *k = c->config;
+    struct wn_room r = {.arena = b->arena.at ? &b->arena : NULL};
+
+    b->walk.chunk = (uint32_t)chunk;
+    wn_walk_lay(&b->walk, &r, k, c->corpus.longest);
+    b->worker_floats = wn_graph_worker_floats(k);
+    b->norms = wn_room_take(&r, chunk, k->experts_per_token, sizeof(double));
+    b->totals = wn_room_take(&r, chunk, 1, sizeof(double));
+    b->worker_scratch = wn_room_f32(&r, threads, b->worker_floats);
+    return wn_add_capped(r.bytes, wn_graph_scratch(k, chunk, c->corpus.longest));
+}
+
+bool wn_calibration_buffers_init(struct wn_calibration_buffers *b, const struct wn_calibration *c, unsigned threads,
+                                 struct wn_err *err)
+{
+    *b = (struct wn_calibration_buffers){0};
+    if (!wn_arena_init(&b->arena, lay_out(b, c, c->need.chunk, threads), err))
+        return false;
+    (void)lay_out(b, c, c->need.chunk, threads);
+    return true;
+}
+
+/* The largest layer, and what all of them have in the files. */
+static bool measure_layers(const struct wn_model *m, const struct wn_config *k, struct wn_calibrate_need *n,
+                           struct wn_err *err)
+{
+    bool moe = false;
+
+    n->layer = n->model_read = 0;
+    for (uint32_t i = 0; i < k->layer_count; i++) {
+        struct wn_layer layer;
+
+        if (!wn_layer_bind(m, i, &layer, err))
+            return false;
+        n->layer = most(n->layer, wn_layer_bytes(m, &layer));
+        n->model_read += wn_layer_bytes(m, &layer) - wn_owned_bytes(layer.owned);
+        moe |= layer.moe;
+        wn_layer_release(&layer);
+    }
+    return moe || wn_fail(err, WN_ERR_ARG, "'%s' has no routed experts to calibrate", wn_model_path(m));
+}
+
+/*
+ * Eight sums per expert and source, two of them for the halves, each two doubles; a count and a largest norm. Two
+ * halves and two totals over all sources. The inputs' magnitudes.
+ */
+static uint64_t record_bytes(const struct wn_calibration *c)
+{
+    const struct wn_config *k = c->config;
+    uint64_t experts = (uint64_t)k->layer_count * k->expert_count * sizeof(double);
+
+    return experts * (18 * (uint64_t)c->corpus.source_count + 4) +
+           (uint64_t)k->layer_count * (2 * wn_expert_width(k) + 1) * sizeof(double);
+}
+
+/* The phases do not overlap: embedding, the layers, and writing the archive (arrays, and their zipped form). */
+static void size_chunk(struct wn_calibration *c, unsigned threads, uint64_t embedding, uint32_t chunk)
+{
+    struct wn_calibrate_need *n = &c->need;
+    struct wn_calibration_buffers b = {0};
+
+    n->chunk = chunk;
+    n->scratch = lay_out(&b, c, chunk, threads);
+    n->peak = most(wn_add_capped(n->scratch + n->held, n->records + most(n->layer, embedding)), 3 * n->records);
+    n->peak = wn_add_capped(most(wn_add_capped(n->peak, n->base), c->corpus.reading), UNFORESEEN);
+}
+
+static bool fail_need(const struct wn_calibration *c, struct wn_err *err)
+{
+    uint64_t enough = (c->need.peak + NAMED_SLACK + NAMED_STEP - 1) / NAMED_STEP * NAMED_STEP;
+    char need[WN_SIZE_TEXT_BYTES], layer[WN_SIZE_TEXT_BYTES], allowed[WN_SIZE_TEXT_BYTES];
+
+    return wn_fail(
+        err, WN_ERR_ARG, "calibrating needs at least %s of memory, %s for the largest layer, and %s are allowed",
+        wn_size_text(enough, need), wn_size_text(c->need.layer, layer), wn_size_text(c->options->ram, allowed));
+}
+
+static bool fit_ram(struct wn_calibration *c, unsigned threads, uint64_t embedding, struct wn_err *err)
+{
+    uint64_t ram = c->options->ram;
+    uint32_t chunk = c->corpus.longest < CHUNK_MOST ? c->corpus.longest : CHUNK_MOST;
+
+    c->need.held = c->need.activations;
+    size_chunk(c, threads, embedding, chunk);
+    if (ram >= c->need.peak)
+        return true;
+    c->need.held = 0;
+    for (size_chunk(c, threads, embedding, chunk); ram && c->need.peak > ram && chunk > CHUNK_LEAST;
+         size_chunk(c, threads, embedding, chunk))
+        chunk = chunk / 2 > CHUNK_LEAST ? chunk / 2 : CHUNK_LEAST;
+    if (ram && c->need.peak > ram)
+        return fail_need(c, err);
+    return true;
+}
+
+/*
+ * How often a stream of all tokens is read or written: the embeddings are written; a layer reads the banks of those
+ * below it and the stream that enters it, and writes the one that leaves it, but for the last.
+ */
+static uint64_t moved_streams(const struct wn_config *k)
+{
+    uint64_t streams = 1, banks = 0;
+
+    for (uint32_t i = 0; i < k->layer_count; i++) {
+        streams += banks + 1 + (i + 1 < k->layer_count);
+        banks += wn_layer_banks(k, i);
+    }
+    return streams;
+}
+
+size_t wn_calibration_streams(const struct wn_config *k)
+{
+    size_t streams = 0, banks = 0;
+
+    for (uint32_t i = 0; i < k->layer_count; i++) {
+        streams = (size_t)most(streams, banks + 1 + (i + 1 < k->layer_count));
+        banks += wn_layer_banks(k, i);
+    }
+    return streams;
+}
+
+static bool work_out(struct wn_calibration *c, unsigned threads, struct wn_err *err)
+{
+    const struct wn_config *k = c->config;
+    struct wn_calibrate_need *n = &c->need;
+    struct wn_ends ends;
+    uint64_t embedding, streams = wn_calibration_streams(k);
+
+    n->sequences = c->corpus.sequence_count;
+    n->tokens = c->corpus.tokens;
+    n->sources = c->corpus.source_count;
+    if (k->context_length && c->corpus.longest > k->context_length)
+        return wn_fail(err, WN_ERR_ARG, "sequences of %" PRIu32 " tokens, and the model's context is %" PRIu32,
+                       c->corpus.longest, k->context_length);
+    if (!wn_mul_u64(streams * k->hidden_size * sizeof(float), n->tokens, &n->activations))
+        return wn_fail(err, WN_ERR_ARG, "activations of %" PRIu64 " tokens are too large", n->tokens);
+    if (!measure_layers(c->model, k, n, err) || !wn_ends_bind(c->model, &ends, err))
+        return false;
+    embedding = ends.embedding.rows * ends.embedding.row_bytes;
+    wn_ends_release(&ends);
+    n->model_read += embedding;
+    n->moved = moved_streams(k) * k->hidden_size * sizeof(float) * n->tokens;
+    n->records = record_bytes(c);
+    wn_source_drop_pages(wn_model_source(c->model));
+    wn_memory_give_back();
+    n->base = wn_resident_memory() + c->corpus.left_out;
+    return fit_ram(c, threads, embedding, err);
+}
+
+static bool read_corpus(struct wn_calibration *c, struct wn_err *err)
+{
+    const struct wn_calibrate_options *o = c->options;
+    struct wn_corpus_options read = {.path = o->corpus,
+                                     .vocab_size = c->config->vocab_size,
+                                     .sequence = o->sequence,
+                                     .max_tokens = o->max_tokens,
+                                     .memory = o->ram};
+    struct wn_err no_vocab;
+
+    read.vocab = wn_model_vocab(c->model, &no_vocab);
+    wn_memory_give_back();
+    read.before = wn_resident_memory();
+    return wn_corpus_read(&c->corpus, &read, err);
+}
+
+bool wn_calibration_init(struct wn_calibration *c, const struct wn_model *m, unsigned threads,
+                         const struct wn_calibrate_options *o, struct wn_err *err)
+{
+    *c = (struct wn_calibration){.model = m, .config = wn_model_config(m), .options = o};
+    if (!read_corpus(c, err))
+        return false;
+    if (work_out(c, threads, err))
+        return true;
+    wn_calibration_release(c);
+    return false;
+}
+
+bool wn_calibrate_read_speed(const struct wn_model *m, double *bytes_per_second, struct wn_err *err)
+{
+    const struct wn_source *s = wn_model_source(m);
+    size_t n = wn_source_tensor_count(s), step = n / SPEED_PIECES + 1;
+    char *buffer = wn_alloc(SPEED_STEP, 1, err);
+    double start = wn_clock_seconds(), seconds;
+    uint64_t bytes = 0;
+    bool ok = buffer != NULL;
+
+    for (size_t i = step / 2; ok && i < n && wn_clock_seconds() - start < SPEED_SECONDS; i += step) {
+        const struct wn_tensor *t = wn_source_tensor_at(s, i);
+        size_t take = (size_t)wn_min_u64(t->bytes, SPEED_STEP);
+
+        ok = wn_source_read(s, t, (t->bytes - take) / 2, buffer, take, err);
+        bytes += take;
+    }
+    free(buffer);
+    seconds = wn_clock_seconds() - start;
+    *bytes_per_second = ok && seconds > 0 ? (double)bytes / seconds : 0;
+    return ok;
+}
+
+void wn_calibration_release(struct wn_calibration *c)
+{
+    wn_corpus_release(&c->corpus);
+}
+
+bool wn_calibrate_plan(const struct wn_model *m, unsigned threads, const struct wn_calibrate_options *o,
+                       struct wn_calibrate_need *need, struct wn_err *err)
+{
+    struct wn_calibration c;
+
+    if (!wn_calibration_init(&c, m, threads, o, err))
+        return false;
+    *need = c.need;
+    wn_calibration_release(&c);
+    return true;
+}

@@ -1,0 +1,100 @@
+/* See eval_need.h. */
+#include "jobs/eval/eval_need.h"
+
+#include "base/alloc.h"
+#include "base/checked.h"
+#include "base/number.h"
+#include "sys/clock.h"
+
+#include <stdlib.h>
+
+#define CHUNK_MOST  512
+#define CHUNK_LEAST WN_EVAL_ROWS
+/* As in a calibration: code and pages that nobody counts; and a name for a refusal that passes at the next start. */
+#define UNFORESEEN  ((uint64_t)1 << 20)
+#define NAMED_SLACK ((uint64_t)4 << 20)
+#define NAMED_STEP  ((uint64_t)1 << 20)
+
+uint64_t wn_eval_ends_bytes(const struct wn_ends *ends, bool embedding)
+{
+    return (embedding ? ends->embedding.rows * ends->embedding.row_bytes : 0) + ends->head.rows * ends->head.row_bytes +
+           wn_owned_bytes(ends->owned);
+}
+
+static size_t predictions(const struct wn_eval_job *e)
+{
+    return e->windows * wn_eval_predicted(e);
+}
+
+/* The losses, and what the figures take beside them: a sorted copy, and the resampled sums. */
+static uint64_t record_bytes(const struct wn_eval_job *e)
+{
+    uint64_t each = e->sides > 1 ? 4 * sizeof(double) + 1 : sizeof(double);
+    uint64_t shares = e->dropped.flags ? e->windows * e->side[WN_EVAL_MODEL].config->layer_count : 0;
+
+    return predictions(e) * each + shares * sizeof(double) +
+           (e->o->text_count + 1) * 4 * WN_EVAL_RESAMPLES * sizeof(double);
+}
+
+static bool take(struct wn_eval_job *e, struct wn_err *err)
+{
+    struct wn_eval_losses *l = &e->losses;
+    size_t n = predictions(e);
+
+    e->logits = wn_alloc((size_t)wn_eval_logits_bytes(e), 1, err);
+    l->nll = e->logits ? wn_alloc(n, sizeof *l->nll, err) : NULL;
+    if (!l->nll || e->sides == 1)
+        return l->nll != NULL;
+    l->parent_nll = wn_alloc(n, sizeof *l->parent_nll, err);
+    l->kld = l->parent_nll ? wn_alloc(n, sizeof *l->kld, err) : NULL;
+    l->same = l->kld ? wn_alloc(n, 1, err) : NULL;
+    if (l->same && e->dropped.flags)
+        l->misroute = wn_alloc(e->windows * e->side[WN_EVAL_PARENT].config->layer_count, sizeof *l->misroute, err);
+    return l->same && (l->misroute || !e->dropped.flags);
+}
+
+void wn_eval_measure_base(struct wn_eval_job *e)
+{
+    for (unsigned i = 0; i < e->sides; i++)
+        wn_source_drop_pages(wn_model_source(e->side[i].model));
+    wn_memory_give_back();
+    e->result->need.base = wn_resident_memory() + (e->counting ? e->kept : 0);
+}
+
+static void size_with(struct wn_eval_job *e, wn_eval_size_fn *size, const void *arg, uint32_t chunk)
+{
+    struct wn_eval_need *n = &e->result->need;
+
+    n->chunk = chunk;
+    size(arg, e, chunk);
+    n->peak = wn_add_capped(wn_add_capped(n->base, n->weights), wn_add_capped(n->scratch, n->records));
+    n->peak = wn_add_capped(n->peak > e->reading ? n->peak : e->reading, UNFORESEEN);
+}
+
+static bool fail_need(const struct wn_eval_job *e, struct wn_err *err)
+{
+    const struct wn_eval_need *n = &e->result->need;
+    uint64_t enough = (n->peak + NAMED_SLACK + NAMED_STEP - 1) / NAMED_STEP * NAMED_STEP;
+    char need[WN_SIZE_TEXT_BYTES], weights[WN_SIZE_TEXT_BYTES], allowed[WN_SIZE_TEXT_BYTES];
+
+    return wn_fail(err, WN_ERR_ARG, "evaluating needs %s of memory, %s of them weights, and %s are allowed%s",
+                   wn_size_text(enough, need), wn_size_text(n->weights, weights), wn_size_text(e->o->ram, allowed),
+                   e->o->stream ? "" : "; --stream takes one layer at a time");
+}
+
+bool wn_eval_fit(struct wn_eval_job *e, wn_eval_size_fn *size, const void *arg, struct wn_err *err)
+{
+    struct wn_eval_need *n = &e->result->need;
+    uint64_t ram = e->o->ram;
+    uint32_t chunk = e->window < CHUNK_MOST ? e->window : CHUNK_MOST;
+
+    n->tokens = (uint64_t)e->windows * e->window;
+    n->records = record_bytes(e);
+    for (size_with(e, size, arg, chunk); ram && n->peak > ram && chunk > CHUNK_LEAST; size_with(e, size, arg, chunk))
+        chunk = chunk / 2 > CHUNK_LEAST ? chunk / 2 : CHUNK_LEAST;
+    if (ram && n->peak > ram)
+        return fail_need(e, err);
+    if (e->o->told && !e->o->told(e->o->told_arg, n))
+        return wn_fail(err, WN_ERR_CANCELED, "stopped on request");
+    return take(e, err);
+}

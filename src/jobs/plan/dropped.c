@@ -1,0 +1,164 @@
+/* See dropped.h. */
+#include "jobs/plan/dropped.h"
+
+#include "base/alloc.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CONFIG_BYTES_MAX (64u << 20)
+
+static bool check_layer(const struct wn_plan *plan, uint32_t i, const struct wn_config *whole,
+                        const struct wn_config *cut, struct wn_err *err)
+{
+    const struct wn_plan_layer *p = wn_plan_find(plan, i);
+    const struct wn_layer_config *l = &whole->layers[i];
+    uint32_t left = cut ? cut->layers[i].expert_count : 0;
+
+    if (!l->moe)
+        return !p || wn_fail(err, WN_ERR_ARG, "the plan has layer %" PRIu32 ", which has no experts in the model", i);
+    if (!p)
+        return wn_fail(err, WN_ERR_ARG, "the plan has no layer %" PRIu32, i);
+    if (plan->num_experts != l->expert_count)
+        return wn_fail(err, WN_ERR_ARG, "the plan is for %" PRIu32 " experts, layer %" PRIu32 " has %" PRIu32,
+                       plan->num_experts, i, l->expert_count);
+    if (p->keep_count < whole->experts_per_token)
+        return wn_fail(err, WN_ERR_ARG, "layer %" PRIu32 ": %" PRIu32 " experts stay, each token takes %" PRIu32, i,
+                       p->keep_count, whole->experts_per_token);
+    return !cut || left == p->keep_count ||
+           wn_fail(err, WN_ERR_ARG, "layer %" PRIu32 ": the plan keeps %" PRIu32 " experts, the model has %" PRIu32, i,
+                   p->keep_count, left);
+}
+
+static bool check_plan(const struct wn_plan *plan, const struct wn_config *whole, const struct wn_config *cut,
+                       struct wn_err *err)
+{
+    if (cut && cut->layer_count != whole->layer_count)
+        return wn_fail(err, WN_ERR_ARG, "the model has %" PRIu32 " layers, its parent %" PRIu32, cut->layer_count,
+                       whole->layer_count);
+    for (uint32_t i = 0; i < plan->layer_count; i++)
+        if (plan->layers[i].layer >= whole->layer_count)
+            return wn_fail(err, WN_ERR_ARG, "the plan has layer %" PRIu32 ", the model has %" PRIu32 " layers",
+                           plan->layers[i].layer, whole->layer_count);
+    for (uint32_t i = 0; i < whole->layer_count; i++)
+        if (!check_layer(plan, i, whole, cut, err))
+            return false;
+    return true;
+}
+
+bool wn_dropped_init(struct wn_dropped *d, const struct wn_plan *plan, const struct wn_config *whole,
+                     const struct wn_config *cut, struct wn_err *err)
+{
+    *d = (struct wn_dropped){.experts = whole->expert_count};
+    if (!check_plan(plan, whole, cut, err))
+        return false;
+    d->flags = wn_alloc(whole->layer_count, d->experts, err);
+    if (!d->flags)
+        return false;
+    for (uint32_t i = 0; i < plan->layer_count; i++) {
+        const struct wn_plan_layer *p = &plan->layers[i];
+        uint8_t *flags = d->flags + (size_t)p->layer * d->experts;
+
+        memset(flags, 1, plan->num_experts);
+        for (uint32_t k = 0; k < p->keep_count; k++)
+            flags[p->keep[k]] = 0;
+    }
+    return true;
+}
+
+/* Nothing is dropped where every layer has all its experts. */
+static bool none_dropped(struct wn_dropped *d, const struct wn_config *whole, const struct wn_config *cut,
+                         struct wn_err *err)
+{
+    bool same = cut->layer_count == whole->layer_count;
+
+    for (uint32_t i = 0; same && i < whole->layer_count; i++)
+        same = cut->layers[i].expert_count == whole->layers[i].expert_count;
+    if (!same)
+        return true;
+    d->experts = whole->expert_count;
+    d->flags = wn_alloc(whole->layer_count, d->experts, err);
+    return d->flags != NULL;
+}
+
+/* The lists as a plan, so that they are checked as one. */
+static bool plan_of_reap(struct wn_plan *plan, const json_t *reap, uint32_t top_k, struct wn_err *err)
+{
+    const json_t *keep = json_object_get(reap, "keep"), *list;
+    json_t *layers = json_object(), *root;
+    const char *key;
+    char *text;
+    bool ok;
+
+    json_object_foreach((json_t *)(uintptr_t)keep, key, list)
+        (void)json_object_set_new(layers, key, json_pack("{sO}", "keep", list));
+    root = json_pack("{sI sO so}", "top_k", (json_int_t)top_k, "num_experts",
+                     json_object_get(reap, "source_num_experts"), "layers", layers);
+    text = root ? json_dumps(root, JSON_COMPACT) : NULL;
+    json_decref(root);
+    ok = text ? wn_plan_parse(plan, text, strlen(text), err)
+              : wn_fail(err, WN_ERR_FORMAT, "'source_num_experts' or 'keep' is missing");
+    free(text);
+    return ok;
+}
+
+static bool read_reap(struct wn_dropped *d, const json_t *reap, const struct wn_model *cut,
+                      const struct wn_config *whole, struct wn_err *err)
+{
+    struct wn_plan plan;
+    bool ok;
+
+    if (!plan_of_reap(&plan, reap, whole->experts_per_token, err))
+        return false;
+    ok = wn_dropped_init(d, &plan, whole, wn_model_config(cut), err);
+    wn_plan_release(&plan);
+    return ok;
+}
+
+bool wn_dropped_read(struct wn_dropped *d, const struct wn_model *cut, const struct wn_config *whole,
+                     struct wn_err *err)
+{
+    const struct wn_source *source = wn_model_source(cut);
+    char *path, *text = NULL;
+    json_t *root = NULL;
+    const json_t *reap;
+    bool ok = true;
+    size_t n;
+
+    *d = (struct wn_dropped){0};
+    if (!none_dropped(d, whole, wn_model_config(cut), err))
+        return false;
+    if (d->flags || wn_source_container(source) == WN_CONTAINER_GGUF)
+        return true;
+    path = wn_path_join(wn_source_folder(source), "config.json", err);
+    if (!path)
+        return false;
+    if (wn_path_is_file(path)) {
+        text = wn_file_slurp(path, CONFIG_BYTES_MAX, &n, err);
+        ok = text != NULL;
+        root = ok ? json_loadb(text, n, 0, NULL) : NULL;
+    }
+    reap = json_object_get(root, "reap");
+    if (ok && json_is_object(json_object_get(reap, "keep")))
+        ok = read_reap(d, reap, cut, whole, err) || wn_fail_in(err, "'%s': reap", path);
+    json_decref(root);
+    free(text);
+    free(path);
+    return ok;
+}
+
+void wn_dropped_release(struct wn_dropped *d)
+{
+    free(d->flags);
+    *d = (struct wn_dropped){0};
+}
+
+void wn_dropped_mask(const struct wn_dropped *d, struct wn_layer *layer)
+{
+    for (uint32_t e = 0; layer->moe && e < layer->mixture.expert_count; e++)
+        if (wn_dropped_at(d, layer->index, e))
+            layer->mixture.router_bias[e] = -INFINITY;
+}

@@ -1,0 +1,38 @@
+/*
+ * Which experts of a whole model a cut drops: by a plan, or by the lists that an MLX folder's config.json keeps
+ * ("reap": {"source_num_experts", "keep": {"1": [old ids]}}).
+ */
+#ifndef WN_JOBS_PLAN_DROPPED_H
+#define WN_JOBS_PLAN_DROPPED_H
+
+#include "model/weights.h"
+#include <winnow/plan.h>
+
+struct wn_dropped {
+    uint8_t *flags;   /* owned: [layer][experts], 1: dropped; NULL: not known */
+    uint32_t experts; /* of the widest layer of the whole model */
+};
+
+/*
+ * whole: the model that the plan is for, and cut: what it was made into, or NULL. Refused (WN_ERR_ARG), with the
+ * layer: a plan of other layers or other numbers of experts than the two have.
+ */
+WN_CHECKED bool wn_dropped_init(struct wn_dropped *d, const struct wn_plan *plan, const struct wn_config *whole,
+                                const struct wn_config *cut, struct wn_err *err);
+/*
+ * By the model itself: where it has all the experts, none is dropped; otherwise by the config.json of its folder. None
+ * there, or no list in it: d stays empty and the answer is true.
+ */
+WN_CHECKED bool wn_dropped_read(struct wn_dropped *d, const struct wn_model *cut, const struct wn_config *whole,
+                                struct wn_err *err);
+void wn_dropped_release(struct wn_dropped *d);
+
+static inline bool wn_dropped_at(const struct wn_dropped *d, uint32_t layer, uint32_t expert)
+{
+    return d->flags[(size_t)layer * d->experts + expert];
+}
+
+/* The bound layer's router never chooses what is dropped. */
+void wn_dropped_mask(const struct wn_dropped *d, struct wn_layer *layer);
+
+#endif

@@ -1,0 +1,250 @@
+/* See fit.h: what each expert weighs in the container that is asked for, and all else, by the walks that write it. */
+#include "jobs/plan/fit.h"
+#include "base/alloc.h"
+#include "jobs/prune/keep.h"
+#include "jobs/convert/recast.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+bool wn_fit_has_budget(const struct wn_fit *f)
+{
+    return f && (f->options.memory || f->options.size);
+}
+
+unsigned wn_fit_lo_bits(const struct wn_fit *f)
+{
+    return f->options.lo_bits;
+}
+
+static struct wn_fit_layer *find_layer(const struct wn_fit *f, int32_t layer)
+{
+    for (uint32_t i = 0; i < f->layer_count; i++)
+        if (layer >= 0 && f->layers[i].layer == (uint32_t)layer)
+            return &f->layers[i];
+    return NULL;
+}
+
+static bool take_layers(struct wn_fit *f, const struct wn_keep *keep, struct wn_err *err)
+{
+    f->layers = wn_alloc(keep->layer_count, sizeof *f->layers, err);
+    for (uint32_t i = 0; f->layers && i < keep->layer_count; i++)
+        f->layers[f->layer_count++] =
+            (struct wn_fit_layer){.layer = keep->layers[i].layer, .experts = keep->layers[i].experts};
+    return f->layers != NULL;
+}
+
+/* A tensor of the build with all experts in it; sums of layers are divided at the end. */
+static void add_tensor(struct wn_fit *f, enum wn_container container, const char *name, uint64_t bytes)
+{
+    struct wn_fit_layer *l;
+    struct wn_part part;
+
+    wn_part_of(container, name, &part);
+    l = part.axis == WN_AXIS_NONE ? NULL : find_layer(f, part.layer);
+    f->other_tensors += part.axis != WN_AXIS_NAME;
+    if (l) {
+        *(part.router ? &l->router : &l->slab) += bytes;
+        l->tensors += part.axis == WN_AXIS_NAME;
+        return;
+    }
+    f->rest += bytes;
+    if (part.class == WN_CLASS_VISION)
+        f->vision += bytes;
+    else if (!wn_name_is_embedding(name))
+        f->token_rest += bytes;
+    else if (f->model) /* one row; tied: and the whole of it as the head */
+        f->token_rest +=
+            bytes / wn_model_config(f->model)->vocab_size + (wn_model_config(f->model)->tied_embeddings ? bytes : 0);
+}
+
+/* Experts of layers must weigh the same: an expert more is then so many bytes more, whichever it is. */
+static bool divide(struct wn_fit *f, struct wn_err *err)
+{
+    for (uint32_t i = 0; i < f->layer_count; i++) {
+        struct wn_fit_layer *l = &f->layers[i];
+
+        if (l->slab % l->experts || l->router % l->experts)
+            return wn_fail(err, WN_ERR_ARG,
+                           "'%s': layer %" PRIu32 ": %" PRIu64 " bytes are no equal parts of %" PRIu32
+                           " experts, so no plan of it can be sized",
+                           f->path, l->layer, l->slab + l->router, l->experts);
+        l->slab /= l->experts;
+        l->router /= l->experts;
+        l->tensors /= l->experts;
+        l->low_slab /= l->experts;
+    }
+    return true;
+}
+
+static void add_copy(struct wn_fit *f, const struct wn_keep *keep)
+{
+    for (size_t i = 0; i < keep->tensor_count; i++)
+        add_tensor(f, wn_source_container(keep->source), keep->tensors[i].from->name, keep->tensors[i].bytes);
+}
+
+/* The same codes as affine ones of lo_bits: codes, scales, biases. */
+static uint64_t low_bytes(const struct wn_fit *f, const struct wn_recast_tensor *t)
+{
+    struct wn_recast_tensor low = {.type = wn_affine_type(f->options.lo_bits),
+                                   .rows = t->rows,
+                                   .cols = t->cols,
+                                   .group = wn_recast_group(t->cols)};
+    uint64_t bytes = 0;
+
+    for (int face = WN_FACE_DATA; low.group && face <= WN_FACE_BIASES; face++) {
+        low.face = (enum wn_recast_face)face;
+        bytes += wn_recast_bytes(&low);
+    }
+    return bytes;
+}
+
+/* wn_recast_fn */
+static bool add_made(void *arg, const struct wn_recast_tensor *t, struct wn_err *err)
+{
+    struct wn_fit *f = arg;
+    enum wn_container container = f->options.format == WN_FORMAT_GGUF ? WN_CONTAINER_GGUF : WN_CONTAINER_SAFETENSORS;
+    struct wn_part part;
+    struct wn_fit_layer *l;
+
+    (void)err;
+    add_tensor(f, container, t->name, wn_recast_bytes(t));
+    wn_part_of(container, t->name, &part);
+    l = part.axis == WN_AXIS_NONE || part.router ? NULL : find_layer(f, part.layer);
+    if (l && f->options.lo_bits && t->face == WN_FACE_DATA)
+        l->low_slab += low_bytes(f, t);
+    return true;
+}
+
+static bool add_recast(struct wn_fit *f, const struct wn_keep *keep, struct wn_err *err)
+{
+    unsigned rest = f->options.rest_bits == 0 ? 8 : f->options.rest_bits == 16 ? 0 : f->options.rest_bits;
+    struct wn_recast r = {.model = f->model,
+                          .keep = keep,
+                          .form = f->options.format == WN_FORMAT_GGUF ? &wn_recast_form_gguf : &wn_recast_form_mlx,
+                          .rest_bits = rest};
+
+    return wn_recast_walk(&r, add_made, f, err);
+}
+
+/* The container is made, not copied: prune.c has the same rule. */
+static bool is_recast(const struct wn_fit *f, const struct wn_source *s)
+{
+    return f->options.format == WN_FORMAT_MLX ||
+           (f->options.format == WN_FORMAT_GGUF && wn_source_container(s) != WN_CONTAINER_GGUF);
+}
+
+static bool check(const struct wn_fit *f, const struct wn_source *s, struct wn_err *err)
+{
+    const struct wn_fit_options *o = &f->options;
+
+    if (o->memory && o->size)
+        return wn_fail(err, WN_ERR_ARG, "one budget is enough: of memory, or of the build's size");
+    if (o->memory && !f->model)
+        return wn_fail(err, WN_ERR_ARG, "'%s' is no model that winnow computes, so what it takes to run is not known",
+                       f->path);
+    if (is_recast(f, s) && (!f->model || wn_naming_of_source(s) != WN_NAMING_HF))
+        return wn_fail(err, WN_ERR_ARG,
+                       "'%s' cannot become another container: that goes from HF folders of K3 and its kin only",
+                       f->path);
+    if (o->lo_bits && o->format != WN_FORMAT_MLX)
+        return wn_fail(err, WN_ERR_ARG, "experts of %u bits need an MLX folder", o->lo_bits);
+    if (o->lo_bits && wn_affine_type(o->lo_bits) == WN_TYPE_COUNT)
+        return wn_fail(err, WN_ERR_ARG, "experts of %u bits are not known: 2, 3, 4, 5, 6, 8", o->lo_bits);
+    return true;
+}
+
+static bool gather(struct wn_fit *f, const struct wn_source *s, struct wn_err *err)
+{
+    struct wn_keep keep = {0};
+    bool ok = check(f, s, err) && wn_keep_init(&keep, s, NULL, err) && take_layers(f, &keep, err);
+
+    if (ok && f->layer_count == 0)
+        ok = wn_fail(err, WN_ERR_ARG, "'%s' has no layer with experts", f->path);
+    if (ok && is_recast(f, s))
+        ok = add_recast(f, &keep, err);
+    else if (ok)
+        add_copy(f, &keep);
+    wn_keep_release(&keep);
+    return ok && divide(f, err);
+}
+
+struct wn_fit *wn_fit_new(const char *path, const struct wn_model *m, const struct wn_fit_options *o,
+                          struct wn_err *err)
+{
+    struct wn_fit *f = wn_alloc(1, sizeof *f, err);
+    struct wn_source *s = f && !m ? wn_source_open(path, err) : NULL;
+    bool ok = f && (m || s);
+
+    if (ok) {
+        f->options = *o;
+        f->model = m;
+        ok = (f->path = wn_strdup(path, err)) && gather(f, m ? wn_model_source(m) : s, err) &&
+             (!m || wn_fit_measure_memory(f, err)) && (!o->lo_bits || wn_fit_measure_fidelity(f, err));
+    }
+    wn_source_close(s);
+    if (ok)
+        return f;
+    wn_fit_free(f);
+    return NULL;
+}
+
+void wn_fit_free(struct wn_fit *f)
+{
+    if (!f)
+        return;
+    free(f->path);
+    free(f->layers);
+    free(f);
+}
+
+double wn_fit_fidelity(const struct wn_fit *f, bool *measured)
+{
+    *measured = f->measured;
+    return f->fidelity;
+}
+
+/* What all but the experts takes of the budget. */
+static uint64_t taken(const struct wn_fit *f)
+{
+    return f->options.size ? f->rest : wn_fit_fixed_memory(f);
+}
+
+static uint64_t budget(const struct wn_fit *f)
+{
+    return f->options.size ? f->options.size : f->options.memory;
+}
+
+static uint64_t room(const struct wn_fit *f)
+{
+    return budget(f) > taken(f) ? budget(f) - taken(f) : 0;
+}
+
+bool wn_fit_say_budget(const struct wn_fit *f, struct wn_err *err)
+{
+    return wn_fail_in(err, "of %" PRIu64 " bytes of %s all but the experts takes %" PRIu64, budget(f),
+                      f->options.size ? "tensors" : "memory", taken(f));
+}
+
+bool wn_fit_price(const struct wn_fit *f, struct wn_choice *c, struct wn_err *err)
+{
+    if (c->n != f->layer_count)
+        return wn_fail(err, WN_ERR_ARG, "the archive has %" PRIu32 " layers with experts, '%s' has %" PRIu32, c->n,
+                       f->path, f->layer_count);
+    for (uint32_t i = 0; i < c->n; i++) {
+        const struct wn_fit_layer *l = &f->layers[i];
+        uint64_t beside = l->router + (f->options.memory ? wn_fit_beside(f, l) : 0);
+
+        if (c->layers[i].layer != l->layer || c->layers[i].experts != l->experts)
+            return wn_fail(err, WN_ERR_ARG,
+                           "the archive has %" PRIu32 " experts in layer %" PRIu32 ", '%s' has %" PRIu32
+                           " in layer %" PRIu32,
+                           c->layers[i].experts, c->layers[i].layer, f->path, l->experts, l->layer);
+        c->layers[i].hi_bytes = l->slab + beside;
+        c->layers[i].lo_bytes = l->low_slab + beside;
+    }
+    if (c->lo_bits)
+        c->fidelity = f->fidelity;
+    c->room = wn_fit_has_budget(f) ? room(f) : 0;
+    return true;
+}

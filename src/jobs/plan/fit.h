@@ -1,0 +1,55 @@
+/*
+ * A fit from within: what one expert of each layer weighs, and all else. fit.c gathers it, fit_memory.c says what a run
+ * takes, fit_fidelity.c what fewer bits leave, fit_predict.c puts the ledger together.
+ */
+#ifndef WN_JOBS_PLAN_FIT_H
+#define WN_JOBS_PLAN_FIT_H
+
+#include "jobs/plan/plan_budget.h"
+#include <winnow/fit.h>
+
+struct wn_fit_layer {
+    uint32_t layer, experts;
+    uint64_t slab, low_slab; /* bytes of one expert's three matrices, and the same in lo_bits */
+    uint64_t router;         /* bytes of its row and bias */
+    uint32_t tensors;        /* of one expert alone: of folders that have its number in the name */
+};
+
+struct wn_fit {
+    struct wn_fit_options options;
+    char *path;                   /* owned */
+    const struct wn_model *model; /* borrowed; may be NULL */
+    struct wn_fit_layer *layers;  /* by rising layer; owned */
+    uint32_t layer_count;
+    uint64_t rest, vision;          /* bytes of tensors without an expert axis; of the vision tower */
+    uint64_t token_rest;            /* of the rest, what each token reads */
+    uint64_t other_tensors;         /* number of those that no expert has for itself */
+    uint64_t owned;                 /* bytes beside the mapped ones, without what grows with experts */
+    uint32_t context;               /* of a session */
+    uint64_t state, cache, scratch; /* of one session */
+    double fidelity;
+    bool measured;
+};
+
+/* NULL has none. */
+bool wn_fit_has_budget(const struct wn_fit *f);
+unsigned wn_fit_lo_bits(const struct wn_fit *f);
+/* Puts before the sentence in err what the budget is and what all but the experts takes of it. False. */
+bool wn_fit_say_budget(const struct wn_fit *f, struct wn_err *err);
+
+/* Bytes of memory that one expert takes beside its weights: its place in tables, its bias, names of its tensors. */
+uint64_t wn_fit_beside(const struct wn_fit *f, const struct wn_fit_layer *l);
+/* Fills owned and the session's fields; model is not NULL. */
+WN_CHECKED bool wn_fit_measure_memory(struct wn_fit *f, struct wn_err *err);
+/* All memory but what grows with experts. */
+uint64_t wn_fit_fixed_memory(const struct wn_fit *f);
+/* Fills fidelity and measured. */
+WN_CHECKED bool wn_fit_measure_fidelity(struct wn_fit *f, struct wn_err *err);
+
+/*
+ * What experts of these layers weigh, what fewer bits leave of them, and with a budget the room that is left for them.
+ * Refuses layers that are not the model's.
+ */
+WN_CHECKED bool wn_fit_price(const struct wn_fit *f, struct wn_choice *c, struct wn_err *err);
+
+#endif

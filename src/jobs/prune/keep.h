@@ -1,0 +1,93 @@
+/*
+ * What stays of a model, tensor by tensor: the list of the output's tensors and the one walk over the source bytes that
+ * each is made of.
+ *
+ * Everything with an expert axis - slabs of a stacked tensor, router rows, router bias, tensors of one expert - gets
+ * its experts here and nowhere else, in prune as in verify. So they cannot disagree about the order, which is the
+ * mistake that no shape check sees.
+ */
+#ifndef WN_JOBS_PRUNE_KEEP_H
+#define WN_JOBS_PRUNE_KEEP_H
+
+#include "formats/source.h"
+#include "model/parts.h"
+#include <winnow/plan.h>
+
+#define WN_DROPPED UINT32_MAX
+
+/* One layer with experts. */
+struct wn_keep_layer {
+    uint32_t layer;
+    uint32_t experts; /* in the source */
+    uint32_t count;   /* that stay */
+    uint32_t hi;      /* the first of them, which keep their type; the rest are stored in lo_bits. Ungraded: all */
+    uint32_t lo_bits; /* 0: not graded */
+    uint32_t *keep;   /* [count] old expert of each new one; owned */
+    uint32_t *new_of; /* [experts] new expert of each old one, or WN_DROPPED; owned */
+};
+
+/* One tensor of the output. */
+struct wn_keep_tensor {
+    const struct wn_tensor *from;      /* borrowed from the source */
+    const char *name;                  /* in the output; borrowed from the source or from the keep */
+    const struct wn_keep_layer *layer; /* NULL: no expert axis, all bytes as they are */
+    enum wn_expert_axis axis;
+    bool router;
+    uint32_t old_expert, new_expert; /* WN_AXIS_NAME */
+    uint64_t slab_bytes;             /* WN_AXIS_OUTER: bytes of one expert */
+    uint64_t shape[WN_DIMS];         /* in the output, outermost first */
+    uint64_t bytes;                  /* in the output */
+    uint32_t file;                   /* of the output; as in the source until a layout says otherwise */
+};
+
+struct wn_keep {
+    const struct wn_source *source; /* borrowed */
+    bool identity;                  /* every expert stays, in its place */
+    struct wn_keep_layer *layers;   /* by rising layer; owned */
+    uint32_t layer_count;
+    struct wn_keep_tensor *tensors; /* in output order; owned */
+    size_t tensor_count;
+    char *names; /* owned */
+};
+
+/*
+ * plan NULL: everything stays. Refuses a plan that is not one for this model (other layers, other numbers), a model
+ * whose experts contradict each other, and a tensor that seems to run over experts in a way the table of names does not
+ * know. Both source and plan are borrowed; the plan only until this returns.
+ */
+WN_CHECKED bool wn_keep_init(struct wn_keep *k, const struct wn_source *source, const struct wn_plan *plan,
+                             struct wn_err *err);
+void wn_keep_release(struct wn_keep *k);
+
+/* NULL when that layer has no experts. */
+const struct wn_keep_layer *wn_keep_find(const struct wn_keep *k, uint32_t layer);
+/* Experts of the widest layer, before and after; 0 without experts. */
+uint32_t wn_keep_widest(const struct wn_keep *k, bool after);
+/* True when all layers with experts keep the same number. */
+bool wn_keep_is_uniform(const struct wn_keep *k);
+/* True when a layer stores some of its experts in fewer bits. */
+bool wn_keep_is_graded(const struct wn_keep *k);
+
+/* A run of source bytes that stays together in the output. */
+struct wn_keep_range {
+    uint64_t from, to; /* offsets within the source's and the output's tensor */
+    uint64_t bytes;
+    uint32_t old_expert, new_expert; /* first of the run; WN_DROPPED without an expert axis */
+};
+typedef bool wn_keep_range_fn(void *arg, const struct wn_keep_tensor *t, const struct wn_keep_range *r,
+                              struct wn_err *err);
+
+/* Calls fn for the runs of t in output order; experts that are neighbours in both are one run. Stops when fn fails. */
+WN_CHECKED bool wn_keep_gather(const struct wn_keep_tensor *t, wn_keep_range_fn *fn, void *arg, struct wn_err *err);
+
+struct wn_keep_cut {
+    bool joined; /* all in one file; otherwise: */
+    uint64_t
+        shard_bytes; /* 0: files as in the source; else a new one before the sum of padded tensors would exceed this */
+    uint32_t alignment; /* of tensors, for that sum */
+};
+
+/* Sets `file` of every tensor and puts them in output order; returns the number of files. */
+WN_CHECKED bool wn_keep_lay_out(struct wn_keep *k, const struct wn_keep_cut *cut, uint32_t *files, struct wn_err *err);
+
+#endif

@@ -1,0 +1,289 @@
+/*
+ * See prune_meta.h: the side of config.json. The text is edited where the numbers stand instead of being printed anew,
+ * so that "1e-05" stays "1e-05", and every key, order and space outside stays as the vendor wrote it.
+ */
+#include "base/alloc.h"
+#include "formats/json_scan.h"
+#include "jobs/prune/prune_router.h"
+#include "model/config_read.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* What the released models of the families call the count. */
+static const char *const count_keys[] = {"num_experts", "n_routed_experts", "num_local_experts"};
+#define COUNT_KEYS (sizeof(count_keys) / sizeof(count_keys[0]))
+
+struct span {
+    size_t at, n; /* n 0: not there */
+};
+
+/* What one object of the config says about experts, and where. */
+struct found {
+    struct span count[COUNT_KEYS]; /* the values */
+    struct span gap[COUNT_KEYS];   /* white space between the comma or brace and the key */
+    struct span per_layer;         /* the value of "expert_counts" */
+    uint64_t value[COUNT_KEYS], layers;
+    struct wn_router_facts facts;
+};
+
+bool wn_router_check(const struct wn_keep *k, const struct wn_plan *plan, const struct wn_router_facts *facts,
+                     struct wn_err *err)
+{
+    if (k->identity)
+        return true;
+    if (facts->groups > 1)
+        return wn_fail(err, WN_ERR_ARG,
+                       "the router chooses among %" PRIu64 " groups of experts, and removing experts would move others "
+                       "into another group",
+                       facts->groups);
+    if (plan && facts->top_k && plan->top_k != facts->top_k)
+        return wn_fail(err, WN_ERR_ARG, "the plan is for %" PRIu32 " experts per token, the model chooses %" PRIu64,
+                       plan->top_k, facts->top_k);
+    for (uint32_t i = 0; i < k->layer_count; i++)
+        if (k->layers[i].count < facts->top_k)
+            return wn_fail(err, WN_ERR_ARG,
+                           "layer %" PRIu32 " keeps %" PRIu32 " experts, but the model chooses %" PRIu64 " per token",
+                           k->layers[i].layer, k->layers[i].count, facts->top_k);
+    return true;
+}
+
+static void take_space(struct wn_json *j)
+{
+    while (j->at < j->end && (*j->at == ' ' || *j->at == '\t' || *j->at == '\n' || *j->at == '\r'))
+        j->at++;
+}
+
+/* One value of an object; the scanner stands behind the colon. */
+static bool scan_value(struct wn_json *j, struct wn_bytes key, struct span gap, struct found *f)
+{
+    size_t at;
+
+    take_space(j);
+    at = (size_t)(j->at - j->text);
+    for (size_t i = 0; i < COUNT_KEYS; i++) {
+        if (!wn_bytes_is(key, count_keys[i]))
+            continue;
+        if (f->count[i].n)
+            return wn_fail(j->err, WN_ERR_FORMAT, "'%s' stands twice", count_keys[i]);
+        if (!wn_json_u64(j, &f->value[i]))
+            return wn_fail_in(j->err, "'%s'", count_keys[i]);
+        f->count[i] = (struct span){at, (size_t)(j->at - j->text) - at};
+        f->gap[i] = gap;
+        return true;
+    }
+    if (wn_bytes_is(key, "num_hidden_layers"))
+        return wn_json_u64(j, &f->layers);
+    if (wn_bytes_is(key, "num_experts_per_token") || wn_bytes_is(key, "num_experts_per_tok"))
+        return wn_json_u64(j, &f->facts.top_k);
+    if ((wn_bytes_is(key, "num_expert_group") || wn_bytes_is(key, "n_group")) && j->at < j->end && *j->at != 'n')
+        return wn_json_u64(j, &f->facts.groups);
+    if (!wn_json_skip(j))
+        return false;
+    if (!wn_bytes_is(key, "expert_counts"))
+        return true;
+    if (f->per_layer.n)
+        return wn_fail(j->err, WN_ERR_FORMAT, "'expert_counts' stands twice");
+    f->per_layer = (struct span){at, (size_t)(j->at - j->text) - at};
+    return true;
+}
+
+/*
+ * Walks the object that the scanner stands before; inner, when not NULL, is filled from the object "text_config" in it.
+ */
+static bool scan_object(struct wn_json *j, struct found *f, struct found *inner, bool *has_inner)
+{
+    bool first = true, more, ok;
+    struct wn_bytes key;
+
+    if (!wn_json_take(j, '{'))
+        return false;
+    while ((ok = wn_json_more(j, '}', &first, &more)) && more) {
+        struct span gap = {.at = (size_t)(j->at - j->text)};
+
+        take_space(j);
+        gap.n = (size_t)(j->at - j->text) - gap.at;
+        if (!wn_json_string(j, &key) || !wn_json_take(j, ':'))
+            return false;
+        if (inner && wn_bytes_is(key, "text_config")) {
+            *has_inner = true;
+            if (!scan_object(j, inner, NULL, NULL))
+                return false;
+        } else if (!scan_value(j, key, gap, f)) {
+            return false;
+        }
+    }
+    return ok;
+}
+
+/* The whole config: the wrapper, which may repeat what its text config says, and the object that is meant. */
+struct config {
+    struct found outer, inner;
+    bool has_inner;
+};
+
+static const struct found *text_of(const struct config *c)
+{
+    return c->has_inner ? &c->inner : &c->outer;
+}
+
+/* The scanner changes its text, so it gets a copy. */
+static bool scan(const char *text, size_t n, struct config *c, struct wn_err *err)
+{
+    char *copy = wn_strndup(text, n, err);
+    bool ok = false;
+
+    *c = (struct config){0};
+    if (copy) {
+        struct wn_json j = wn_json_of(copy, n, err);
+
+        ok = scan_object(&j, &c->outer, &c->inner, &c->has_inner) && wn_json_end(&j);
+    }
+    free(copy);
+    return ok;
+}
+
+static bool add_counts(struct wn_buf *b, const struct wn_keep *k, uint64_t layers, struct wn_err *err)
+{
+    for (uint64_t l = 0; l < layers; l++) {
+        const struct wn_keep_layer *layer = wn_keep_find(k, (uint32_t)l);
+
+        if (!wn_buf_printf(b, err, "%s%" PRIu32, l ? ", " : "[", layer ? layer->count : 0))
+            return false;
+    }
+    return wn_buf_add(b, "]", 1, err);
+}
+
+static bool check_layers(const struct wn_keep *k, uint64_t layers, struct wn_err *err)
+{
+    uint32_t last = k->layers[k->layer_count - 1].layer;
+
+    if (layers == 0 || layers > UINT32_MAX || last >= layers)
+        return wn_fail(err, WN_ERR_FORMAT,
+                       "layer %" PRIu32 " has experts, but 'num_hidden_layers' is %" PRIu64
+                       ", so 'expert_counts' cannot hold its number",
+                       last, layers);
+    return true;
+}
+
+/* One place of the text that gets other words. */
+struct edit {
+    struct span old; /* n 0: something new is put there */
+    enum { COUNT, PER_LAYER, NEW_PER_LAYER } what;
+    struct span gap; /* NEW_PER_LAYER: the white space to put before the key */
+};
+
+struct edits {
+    struct edit at[2 * (COUNT_KEYS + 2)];
+    size_t n;
+};
+
+/* Every key that tells the count, since all of them must go on agreeing. */
+static bool find_edits(const struct wn_keep *k, const struct found *f, bool put_new, struct edits *e,
+                       struct wn_err *err)
+{
+    for (size_t i = 0; i < COUNT_KEYS; i++) {
+        if (f->count[i].n == 0)
+            continue;
+        if (f->value[i] != wn_keep_widest(k, false))
+            return wn_fail(err, WN_ERR_FORMAT, "'%s' is %" PRIu64 ", the tensors have %" PRIu32, count_keys[i],
+                           f->value[i], wn_keep_widest(k, false));
+        e->at[e->n++] = (struct edit){.old = f->count[i], .what = COUNT};
+        if (put_new && f->per_layer.n == 0)
+            e->at[e->n++] =
+                (struct edit){.old = {f->count[i].at + f->count[i].n, 0}, .what = NEW_PER_LAYER, .gap = f->gap[i]};
+        put_new = false;
+    }
+    if (f->per_layer.n)
+        e->at[e->n++] = (struct edit){.old = f->per_layer, .what = PER_LAYER};
+    return true;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct edit *x = a, *y = b;
+
+    if (x->old.at != y->old.at)
+        return x->old.at < y->old.at ? -1 : 1;
+    return 0;
+}
+
+static bool add_edit(const struct wn_keep *k, const struct edit *e, uint64_t layers, const char *text,
+                     struct wn_buf *out, struct wn_err *err)
+{
+    if (e->what == COUNT)
+        return wn_buf_printf(out, err, "%" PRIu32, wn_keep_widest(k, true));
+    if (e->what == NEW_PER_LAYER &&
+        !wn_buf_printf(out, err, ",%.*s\"expert_counts\": ", (int)e->gap.n, text + e->gap.at))
+        return false;
+    return add_counts(out, k, layers, err);
+}
+
+static bool splice(const struct wn_keep *k, struct edits *e, uint64_t layers, const char *text, size_t n,
+                   struct wn_buf *out, struct wn_err *err)
+{
+    size_t from = 0;
+
+    qsort(e->at, e->n, sizeof(e->at[0]), by_place);
+    for (size_t i = 0; i < e->n; i++) {
+        const struct edit *at = &e->at[i];
+
+        if (at->what != COUNT && !check_layers(k, layers, err))
+            return false;
+        if (!wn_buf_add(out, text + from, at->old.at - from, err) || !add_edit(k, at, layers, text, out, err))
+            return false;
+        from = at->old.at + at->old.n;
+    }
+    return wn_buf_add(out, text + from, n - from, err);
+}
+
+/* A config that winnow reads must still be read, with each layer's new count: better found here than by the user. */
+static bool check_new(const struct wn_keep *k, const char *text, size_t n, const char *made, size_t made_n,
+                      struct wn_err *err)
+{
+    struct wn_config c;
+    struct wn_err ignored;
+    bool ok = true;
+
+    if (!wn_config_parse_json(text, n, &c, &ignored))
+        return true; /* another family's */
+    wn_config_release(&c);
+    if (!wn_config_parse_json(made, made_n, &c, err))
+        return wn_fail_in(err, "after the cut");
+    for (uint32_t i = 0; ok && i < k->layer_count; i++) {
+        const struct wn_keep_layer *l = &k->layers[i];
+
+        ok = l->layer < c.layer_count && c.layers[l->layer].expert_count == l->count;
+        if (!ok)
+            wn_fail(err, WN_ERR_FORMAT,
+                    "after the cut, the config does not say that layer %" PRIu32 " has %" PRIu32 " experts", l->layer,
+                    l->count);
+    }
+    wn_config_release(&c);
+    return ok;
+}
+
+bool wn_prune_config(const struct wn_keep *k, const struct wn_plan *plan, const char *text, size_t n,
+                     struct wn_buf *out, struct wn_err *err)
+{
+    struct edits edits = {.n = 0};
+    struct wn_router_facts facts;
+    struct config c;
+    size_t at = out->n;
+    uint64_t layers;
+
+    if (k->identity)
+        return wn_buf_add(out, text, n, err);
+    if (!scan(text, n, &c, err))
+        return false;
+    facts.top_k = text_of(&c)->facts.top_k ? text_of(&c)->facts.top_k : c.outer.facts.top_k;
+    facts.groups = text_of(&c)->facts.groups ? text_of(&c)->facts.groups : c.outer.facts.groups;
+    layers = text_of(&c)->layers ? text_of(&c)->layers : c.outer.layers;
+    if (!wn_router_check(k, plan, &facts, err) || !find_edits(k, text_of(&c), !wn_keep_is_uniform(k), &edits, err))
+        return false;
+    if (edits.n == 0 || edits.at[0].what != COUNT)
+        return wn_fail(err, WN_ERR_FORMAT, "no key tells the number of experts ('num_experts')");
+    if (c.has_inner && !find_edits(k, &c.outer, false, &edits, err))
+        return wn_fail_in(err, "beside 'text_config'");
+    return splice(k, &edits, layers, text, n, out, err) && check_new(k, text, n, out->at + at, out->n - at, err);
+}

@@ -1,0 +1,129 @@
+/* See prune_meta.h: the GGUF side. Records stay raw; one of them gets another number in the same type. */
+#include "base/alloc.h"
+#include "jobs/prune/prune_router.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define KEY_BYTES 192
+
+/* Bytes of an integer type; 0 for all others. */
+static size_t integer_bytes(enum wn_gguf_value type)
+{
+    switch (type) {
+    case WN_GGUF_U8:
+    case WN_GGUF_I8:
+        return 1;
+    case WN_GGUF_U16:
+    case WN_GGUF_I16:
+        return 2;
+    case WN_GGUF_U32:
+    case WN_GGUF_I32:
+        return 4;
+    case WN_GGUF_U64:
+    case WN_GGUF_I64:
+        return 8;
+    default:
+        return 0;
+    }
+}
+
+/* The largest number that fits; the top bit of signed ones stays clear. */
+static bool fits(enum wn_gguf_value type, uint64_t v)
+{
+    size_t bits = 8 * integer_bytes(type);
+    bool is_signed = type == WN_GGUF_I8 || type == WN_GGUF_I16 || type == WN_GGUF_I32 || type == WN_GGUF_I64;
+
+    return bits >= 63 || v >> (is_signed ? bits - 1 : bits) == 0;
+}
+
+static bool arch_key(const struct wn_gguf_meta *m, const char *name, char key[KEY_BYTES], struct wn_err *err)
+{
+    const struct wn_gguf_kv *kv = wn_gguf_find(m, "general.architecture");
+    struct wn_bytes arch;
+
+    if (!kv || !wn_gguf_as_string(kv, &arch) || arch.n == 0 || arch.n > KEY_BYTES / 2)
+        return wn_fail(err, WN_ERR_FORMAT, "there is no 'general.architecture'");
+    (void)snprintf(key, KEY_BYTES, "%.*s.%s", (int)arch.n, arch.at, name);
+    return true;
+}
+
+/* *v keeps its value when the key is absent. */
+static bool find_u64(const struct wn_gguf_meta *m, const char *name, uint64_t *v, struct wn_err *err)
+{
+    char key[KEY_BYTES];
+    const struct wn_gguf_kv *kv;
+
+    if (!arch_key(m, name, key, err))
+        return false;
+    kv = wn_gguf_find(m, key);
+    if (kv && !wn_gguf_as_u64(kv, v))
+        return wn_fail(err, WN_ERR_FORMAT, "'%s' is not one whole number >= 0", key);
+    return true;
+}
+
+bool wn_prune_kv_agrees(const struct wn_keep *k, struct wn_err *err)
+{
+    uint64_t count = 0;
+
+    if (!find_u64(wn_source_gguf(k->source), "expert_count", &count, err))
+        return false;
+    return count == wn_keep_widest(k, false) ||
+           wn_fail(err, WN_ERR_FORMAT, "the metadata has an expert count of %" PRIu64 ", the tensors have %" PRIu32,
+                   count, wn_keep_widest(k, false));
+}
+
+static bool check(const struct wn_keep *k, const struct wn_plan *plan, const struct wn_gguf_meta *m, struct wn_err *err)
+{
+    struct wn_router_facts facts = {0};
+
+    if (!wn_prune_kv_agrees(k, err) || !find_u64(m, "expert_used_count", &facts.top_k, err) ||
+        !find_u64(m, "expert_group_count", &facts.groups, err))
+        return false;
+    if (!wn_keep_is_uniform(k))
+        return wn_fail(err, WN_ERR_ARG,
+                       "the plan keeps different numbers of experts in different layers, and GGUF has one expert count "
+                       "for all of them; such a plan needs a folder of safetensors");
+    return wn_router_check(k, plan, &facts, err);
+}
+
+bool wn_prune_kv(const struct wn_keep *k, const struct wn_plan *plan, struct wn_prune_kv *out, struct wn_err *err)
+{
+    const struct wn_gguf_meta *m = wn_source_gguf(k->source);
+    uint64_t count = wn_keep_widest(k, true);
+    char key[KEY_BYTES];
+
+    *out = (struct wn_prune_kv){.n = m->n};
+    out->kv = wn_alloc(m->n, sizeof(*out->kv), err);
+    if (!out->kv)
+        return false;
+    if (m->n)
+        memcpy(out->kv, m->kv, m->n * sizeof(*out->kv));
+    if (k->identity)
+        return true;
+    if (!check(k, plan, m, err) || !arch_key(m, "expert_count", key, err)) {
+        wn_prune_kv_release(out);
+        return false;
+    }
+    for (int i = 0; i < 8; i++)
+        out->value[i] = (char)(count >> (8 * i));
+    for (size_t i = 0; i < m->n; i++) {
+        if (!wn_bytes_is(m->kv[i].key, key))
+            continue;
+        if (integer_bytes(m->kv[i].type) == 0 || !fits(m->kv[i].type, count)) {
+            wn_prune_kv_release(out);
+            return wn_fail(err, WN_ERR_FORMAT, "'%s' is of type %s, which cannot hold %" PRIu64, key,
+                           wn_gguf_value_name(m->kv[i].type), count);
+        }
+        out->kv[i].value = (struct wn_bytes){out->value, integer_bytes(m->kv[i].type)};
+    }
+    return true;
+}
+
+void wn_prune_kv_release(struct wn_prune_kv *kv)
+{
+    free(kv->kv);
+    *kv = (struct wn_prune_kv){0};
+}

@@ -1,0 +1,19 @@
+/* What writing a record and checking one share (seal_json.c, seal_check.c). */
+#ifndef WN_JOBS_PRUNE_SEAL_JSON_H
+#define WN_JOBS_PRUNE_SEAL_JSON_H
+
+#include "jobs/prune/seal.h"
+
+#include <jansson.h>
+
+#define WN_SEAL_FORMAT "winnow-record"
+#define WN_SEAL_LIMIT  ((uint64_t)256 << 20)
+
+/* The record of an open model, or NULL: there is none (err->msg is empty), or it cannot be read. */
+json_t *wn_seal_load(const struct wn_source *s, struct wn_err *err);
+/* SHA-256 of a record without its field "record". */
+WN_CHECKED bool wn_seal_self(json_t *root, char text[2 * WN_DIGEST_BYTES + 1], struct wn_err *err);
+/* Its form and that digest, held against each other. Takes "record" out of it. */
+WN_CHECKED bool wn_seal_check_form(json_t *root, struct wn_err *err);
+
+#endif

@@ -1,0 +1,100 @@
+/*
+ * The work folder of a calibration: the activations of all tokens between two layers, and what finished layers gave.
+ *
+ *     winnow.lock    held while a run works here
+ *     state.json     what the run is made of: model, corpus, settings; the mark of a folder that is ours
+ *     stream-LLL     the running stream as it enters layer LLL, f32 [token][hidden]; complete when it has its name;
+ *                    behind it the SHA-256 of that
+ *     layer-LLL      the record of a finished layer
+ *
+ * A layer is finished when its record is there: it is put in place (whole, durable) only after the stream that leaves
+ * the layer. So whenever a run is killed, the next one goes on behind the last record and nothing is computed twice. A
+ * stream that a layer banks (AttnRes) is that layer's bank for all later ones, so it is kept, and no bank is written
+ * twice; the others go as soon as the next one and the record are in place.
+ *
+ * Streams can be held in memory besides (store_held.c). They are written all the same, so that a killed run can be
+ * taken up, but not read.
+ *
+ * One thread at a time.
+ */
+#ifndef WN_JOBS_STREAM_STORE_H
+#define WN_JOBS_STREAM_STORE_H
+
+#include "base/bytes.h"
+#include "jobs/fingerprint.h"
+#include "jobs/talk.h"
+#include "sys/file.h"
+
+/* One thing that must not change between a run and the one that takes it up. */
+struct wn_store_fact {
+    const char *what; /* "model": a word for a person, and a key in state.json */
+    char value[64];
+};
+
+/* A stream that is in memory, too. */
+struct wn_held {
+    float *data; /* owned; NULL: not allocated yet */
+    uint32_t layer;
+    enum { WN_HELD_FREE, WN_HELD_FILLING, WN_HELD_WHOLE } state;
+};
+
+struct wn_store {
+    char *folder; /* owned, like all pointers here */
+    struct wn_lock lock;
+    bool made;                    /* the folder was not there before */
+    uint64_t token_bytes, tokens; /* a stream's shape */
+    struct wn_file *stream;       /* [stream_count] open for reading: the entering stream's banks, then itself */
+    const float **memory; /* [stream_count] where the stream is in memory; NULL: in its file, which then is open */
+    size_t stream_count;
+    struct wn_held *held;        /* [held_count] */
+    size_t held_count;           /* 0: nothing is held */
+    struct wn_outfile out;       /* the leaving stream ... */
+    struct wn_fingerprint print; /* ... and what it is known by */
+};
+
+/*
+ * Makes the folder, or takes it up: refuses when another run holds it, when what is in it was made with other facts
+ * (the first that differs is named), and a folder with something in it that no calibration left there. fresh: what an
+ * earlier run left is thrown away. Files of other names are never touched.
+ */
+WN_CHECKED bool wn_store_open(struct wn_store *s, const char *folder, const struct wn_store_fact *facts, size_t n,
+                              bool fresh, struct wn_err *err);
+/* Closes what is open and keeps the folder. Does nothing to a struct that is all zero. */
+void wn_store_close(struct wn_store *s);
+/* Removes winnow's files, the folder too when a run made it and nothing else is in it, and closes. */
+void wn_store_remove(struct wn_store *s);
+
+/* The shape of all streams; to be called before any is touched. */
+void wn_store_shape(struct wn_store *s, uint64_t tokens, uint64_t token_bytes);
+
+/*
+ * From now on up to `streams` streams are held in memory; more than that may not be there at a time (banks, what enters
+ * a layer, what leaves it). Memory is taken as it is needed. The second lets go of all of them.
+ */
+WN_CHECKED bool wn_store_hold(struct wn_store *s, size_t streams, struct wn_err *err);
+void wn_store_let_go(struct wn_store *s);
+
+bool wn_store_has_stream(const struct wn_store *s, uint32_t layer);
+bool wn_store_has_record(const struct wn_store *s, uint32_t layer);
+
+/* Opens streams [n] (numbers of layers) for reading, in that order. A wrong size is refused. */
+WN_CHECKED bool wn_store_open_streams(struct wn_store *s, const uint32_t *layers, size_t n, struct wn_err *err);
+void wn_store_close_streams(struct wn_store *s);
+/* Reads a whole stream and refuses one that is not what was written. */
+WN_CHECKED bool wn_store_check_stream(const struct wn_store *s, uint32_t layer, const struct wn_job *job,
+                                      struct wn_err *err);
+/* Tokens first .. first + n - 1 of the i-th open stream. */
+WN_CHECKED bool wn_store_read(const struct wn_store *s, size_t i, uint64_t first, size_t n, float *dst,
+                              struct wn_err *err);
+
+/* Writes the stream that enters `layer`, from its first token to its last, then commits it. */
+WN_CHECKED bool wn_store_begin_stream(struct wn_store *s, uint32_t layer, struct wn_err *err);
+WN_CHECKED bool wn_store_write(struct wn_store *s, size_t n, const float *src, struct wn_err *err);
+WN_CHECKED bool wn_store_commit_stream(struct wn_store *s, struct wn_err *err);
+void wn_store_drop_stream(struct wn_store *s, uint32_t layer);
+
+/* A finished layer's record, with a checksum behind it. read: a new string of exactly n bytes. */
+WN_CHECKED bool wn_store_put_record(struct wn_store *s, uint32_t layer, struct wn_bytes record, struct wn_err *err);
+WN_CHECKED char *wn_store_get_record(const struct wn_store *s, uint32_t layer, size_t n, struct wn_err *err);
+
+#endif

@@ -1,0 +1,21 @@
+/*
+ * Streams in memory (store_held.c), for the rest of the store. All do nothing, and say NULL, when nothing is held.
+ */
+#ifndef WN_JOBS_STREAM_STORE_PARTS_H
+#define WN_JOBS_STREAM_STORE_PARTS_H
+
+#include "jobs/stream/store.h"
+
+/* The stream that is being written is held, too. */
+WN_CHECKED bool wn_held_begin(struct wn_store *s, uint32_t layer, struct wn_err *err);
+/* Bytes at .. of it. */
+void wn_held_write(struct wn_store *s, uint64_t at, const void *src, size_t n);
+void wn_held_commit(struct wn_store *s);
+/* Its memory is free for the next one. */
+void wn_held_drop(struct wn_store *s, uint32_t layer);
+/* A stream that is whole; NULL: it is not held. */
+const float *wn_held_find(const struct wn_store *s, uint32_t layer);
+/* One that an earlier run left in a file is held from now on. */
+WN_CHECKED bool wn_held_load(struct wn_store *s, uint32_t layer, const struct wn_file *f, struct wn_err *err);
+
+#endif

@@ -1,0 +1,280 @@
+/*
+ * The proof of a prune: the output is opened like any model and held against what keep.c says should be there. Prune
+ * and verify share that walk, so what verify adds is everything that can go wrong between it and the disk, and after:
+ * the test suite turns routers, swaps experts and flips bytes to see that it does.
+ */
+#include <winnow/prune.h>
+
+#include "base/alloc.h"
+#include "base/checked.h"
+#include "jobs/talk.h"
+#include "jobs/verify/verify_parts.h"
+#include "model/names.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STEP     ((size_t)4 << 20)  /* of each side at a time */
+#define STEP_MIN ((size_t)64 << 10) /* behind a hole: what is stored there may be little */
+#define TELL     ((uint64_t)64 << 20)
+
+struct verify {
+    const struct wn_job *job;
+    const struct wn_source *source, *out;
+    const struct wn_tensor *out_tensor; /* the one that is being compared */
+    struct wn_keep keep;
+    uint8_t *want, *have; /* [STEP] */
+    struct wn_scales scales;
+    uint64_t done, told, total;
+};
+
+static bool tell(struct verify *v, struct wn_err *err)
+{
+    v->told = v->done;
+    return wn_job_progress(v->job, "verifying", v->done, v->total, "bytes", err);
+}
+
+/* Says where: byte `at` of the range, which differs. */
+static bool fail_byte(const struct wn_keep_tensor *t, const struct wn_keep_range *r, uint64_t at, uint8_t have,
+                      uint8_t want, struct wn_err *err)
+{
+    uint64_t slab = t->axis == WN_AXIS_OUTER ? t->slab_bytes : t->bytes;
+    uint32_t nth = (uint32_t)(at / slab);
+
+    if (r->new_expert == WN_DROPPED)
+        return wn_fail(err, WN_ERR_DIFFERENT, "'%s': byte %" PRIu64 " is 0x%02x, the source has 0x%02x", t->name,
+                       r->to + at, have, want);
+    return wn_fail(err, WN_ERR_DIFFERENT,
+                   "layer %" PRIu32 ", new expert %" PRIu32 " (old expert %" PRIu32 "), %s'%s': byte %" PRIu64
+                   " of the expert, %" PRIu64 " of the tensor, is 0x%02x, the source has 0x%02x",
+                   t->layer->layer, r->new_expert + nth, r->old_expert + nth, t->router ? "router " : "", t->name,
+                   at % slab, r->to + at, have, want);
+}
+
+/* Bytes from `at` of the range on that are holes in both files, and so equal. */
+static uint64_t common_hole(const struct verify *v, const struct wn_keep_tensor *t, const struct wn_keep_range *r,
+                            uint64_t at)
+{
+    const struct wn_file *a = &wn_source_file_at(v->source, t->from->file)->file;
+    const struct wn_file *b = &wn_source_file_at(v->out, v->out_tensor->file)->file;
+    uint64_t a_at = t->from->at + r->from + at, b_at = v->out_tensor->at + r->to + at;
+    uint64_t a_hole = wn_file_next_data(a, a_at) - a_at, b_hole = wn_file_next_data(b, b_at) - b_at;
+    uint64_t n = a_hole < b_hole ? a_hole : b_hole;
+
+    return n < r->bytes - at ? n : r->bytes - at;
+}
+
+/* n bytes from `at` of the range, read from both sides. */
+static bool compare_bytes(struct verify *v, const struct wn_keep_tensor *t, const struct wn_keep_range *r, uint64_t at,
+                          size_t n, struct wn_err *err)
+{
+    size_t i = 0;
+
+    if (!wn_source_read(v->source, t->from, r->from + at, v->want, n, err) ||
+        !wn_source_read(v->out, v->out_tensor, r->to + at, v->have, n, err))
+        return false;
+    wn_scales_look(&v->scales, t, r->to + at, v->have, n);
+    if (memcmp(v->want, v->have, n) == 0)
+        return true;
+    while (v->want[i] == v->have[i])
+        i++;
+    return fail_byte(t, r, at + i, v->have[i], v->want[i], err);
+}
+
+/* wn_keep_range_fn */
+static bool compare_range(void *arg, const struct wn_keep_tensor *t, const struct wn_keep_range *r, struct wn_err *err)
+{
+    struct verify *v = arg;
+    uint64_t step = STEP_MIN;
+
+    for (uint64_t at = 0, n; at < r->bytes; at += n) {
+        n = common_hole(v, t, r, at);
+        if (n > 0) {
+            step = STEP_MIN;
+        } else {
+            n = wn_min_u64(r->bytes - at, step);
+            step = wn_min_u64(2 * step, STEP);
+            if (!compare_bytes(v, t, r, at, (size_t)n, err))
+                return false;
+        }
+        v->done += n;
+        if (v->done - v->told >= TELL && !tell(v, err))
+            return false;
+    }
+    return true;
+}
+
+static bool check_shape(const struct wn_keep_tensor *t, const struct wn_tensor *have, struct wn_err *err)
+{
+    if (!have)
+        return wn_fail(err, WN_ERR_DIFFERENT, "tensor '%s' is missing", t->name);
+    if (have->type != t->from->type)
+        return wn_fail(err, WN_ERR_DIFFERENT, "tensor '%s' is of type %s, the source has %s", t->name,
+                       wn_type_info(have->type)->name, wn_type_info(t->from->type)->name);
+    if (have->dims != t->from->dims)
+        return wn_fail(err, WN_ERR_DIFFERENT, "tensor '%s' has %" PRIu32 " dimensions, the source has %" PRIu32,
+                       t->name, have->dims, t->from->dims);
+    for (uint32_t d = 0; d < have->dims; d++)
+        if (have->shape[d] != t->shape[d])
+            return wn_fail(err, WN_ERR_DIFFERENT,
+                           "tensor '%s' has length %" PRIu64 " in dimension %" PRIu32 ", wanted %" PRIu64, t->name,
+                           have->shape[d], d, t->shape[d]);
+    return true;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* All that should be there is; so when there are more, one has a name that nobody asked for. */
+static bool name_extra(const struct verify *v, struct wn_err *err)
+{
+    size_t n = v->keep.tensor_count;
+    const char **names = wn_alloc(n, sizeof(*names), err);
+
+    if (!names)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        names[i] = v->keep.tensors[i].name;
+    qsort(names, n, sizeof(*names), by_name);
+    for (size_t i = 0; i < wn_source_tensor_count(v->out); i++) {
+        const char *name = wn_source_tensor_at(v->out, i)->name;
+
+        if (!bsearch(&name, names, n, sizeof(*names), by_name)) {
+            wn_fail(err, WN_ERR_DIFFERENT, "tensor '%s' should not be there", name);
+            break;
+        }
+    }
+    free(names);
+    return false;
+}
+
+static bool check_shapes(struct verify *v, struct wn_err *err)
+{
+    for (size_t i = 0; i < v->keep.tensor_count; i++) {
+        const struct wn_keep_tensor *t = &v->keep.tensors[i];
+
+        if (!check_shape(t, wn_source_find(v->out, t->name), err))
+            return false;
+        v->total += t->bytes;
+    }
+    return wn_source_tensor_count(v->out) == v->keep.tensor_count || name_extra(v, err);
+}
+
+static bool compare_tensors(struct verify *v, struct wn_err *err)
+{
+    if (!tell(v, err))
+        return false;
+    for (size_t i = 0; i < v->keep.tensor_count; i++) {
+        v->out_tensor = wn_source_find(v->out, v->keep.tensors[i].name);
+        if (!wn_keep_gather(&v->keep.tensors[i], compare_range, v, err))
+            return false;
+    }
+    wn_scales_end(&v->scales);
+    return tell(v, err);
+}
+
+/* Bytes at .. at + n - 1 of a file on both sides. */
+static bool same_bytes(const struct verify *v, size_t file, uint64_t at, uint64_t n, bool *same, struct wn_err *err)
+{
+    for (uint64_t end = at + n; *same && at < end;) {
+        size_t step = end - at < STEP ? (size_t)(end - at) : STEP;
+
+        if (!wn_file_read(&wn_source_file_at(v->source, file)->file, at, v->want, step, err) ||
+            !wn_file_read(&wn_source_file_at(v->out, file)->file, at, v->have, step, err))
+            return false;
+        *same = memcmp(v->want, v->have, step) == 0;
+        at += step;
+    }
+    return true;
+}
+
+/*
+ * Tensors are equal already; what is left of the files are headers and padding. With equal headers both sides have the
+ * same tensors in the same places.
+ */
+static bool compare_rest(const struct verify *v, bool *same, struct wn_err *err)
+{
+    size_t files = wn_source_file_count(v->source);
+
+    *same = *same && v->keep.identity && files == wn_source_file_count(v->out);
+    for (size_t i = 0; *same && i < files; i++) {
+        const struct wn_source_file *a = wn_source_file_at(v->source, i), *b = wn_source_file_at(v->out, i);
+
+        *same = a->file.bytes == b->file.bytes && a->header_bytes == b->header_bytes &&
+                (wn_source_gguf(v->source) || strcmp(wn_path_name(a->file.path), wn_path_name(b->file.path)) == 0);
+        if (!same_bytes(v, i, 0, a->header_bytes, same, err))
+            return false;
+    }
+    for (size_t i = 0; *same && i < wn_source_tensor_count(v->source); i++) {
+        const struct wn_tensor *t = wn_source_tensor_at(v->source, i);
+        const struct wn_tensor *next =
+            i + 1 < wn_source_tensor_count(v->source) ? wn_source_tensor_at(v->source, i + 1) : NULL;
+        uint64_t at = t->at + t->bytes;
+        uint64_t end = next && next->file == t->file ? next->at : wn_source_file_at(v->source, t->file)->file.bytes;
+
+        if (end > at && !same_bytes(v, t->file, at, end - at, same, err))
+            return false;
+    }
+    return true;
+}
+
+/* Whether all files of weights are the source's; when not, nothing may hide in them. */
+static bool compare_files(const struct verify *v, bool *same, struct wn_err *err)
+{
+    *same = true;
+    return compare_rest(v, same, err) && (*same || wn_verify_nothing_else(v->out, err));
+}
+
+static bool compare(struct verify *v, const struct wn_plan *plan, struct wn_verify_result *r, struct wn_err *err)
+{
+    bool same = true, same_weights;
+
+    if (wn_naming_of_source(v->source) != wn_naming_of_source(v->out))
+        return wn_verify_recast(v->source, plan, v->out, v->job, r, err);
+    if (!wn_keep_init(&v->keep, v->source, plan, err))
+        return wn_fail_in(err, "the source");
+    if (!(v->want = wn_alloc(STEP, 1, err)) || !(v->have = wn_alloc(STEP, 1, err)))
+        return false;
+    wn_job_note_memory(v->job, 2 * STEP); /* which no page of is there yet */
+    if (wn_source_gguf(v->source) ? !wn_verify_kv(&v->keep, plan, v->out, err)
+                                  : !wn_verify_folder(&v->keep, plan, v->out, &same, err))
+        return false;
+    if (!check_shapes(v, err) || !compare_tensors(v, err) || !compare_files(v, &same_weights, err))
+        return false;
+    r->tensors = v->keep.tensor_count;
+    for (uint32_t i = 0; i < v->keep.layer_count; i++)
+        r->experts += v->keep.layers[i].count;
+    r->bytes = v->done;
+    r->bad_scales = v->scales.all;
+    r->identical_files = same && same_weights;
+    return true;
+}
+
+bool wn_verify(const char *out, const char *source, const struct wn_plan *plan, const struct wn_job *job,
+               struct wn_verify_result *r, struct wn_err *err)
+{
+    struct verify v = {.job = job, .scales = {.job = job}};
+    struct wn_source *a = NULL, *b = NULL;
+    bool ok;
+
+    *r = (struct wn_verify_result){0};
+    if (!source)
+        return wn_verify_alone(out, job, r, err);
+    ok = (a = wn_source_open(source, err)) && (b = wn_source_open(out, err));
+    if (ok) {
+        wn_source_fingerprint(a, r->source_fingerprint);
+        wn_source_fingerprint(b, r->fingerprint);
+    }
+    v.source = a;
+    v.out = b;
+    ok = ok && (compare(&v, plan, r, err) || wn_fail_in(err, "'%s'", out));
+    free(v.want);
+    free(v.have);
+    wn_keep_release(&v.keep);
+    wn_source_close(b);
+    wn_source_close(a);
+    return ok;
+}
