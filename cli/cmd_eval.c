@@ -12,7 +12,8 @@
 
 #define MAX_TEXTS 64
 /* Of this run alone, so that two may go on in one folder; %ld: the process. */
-#define DEFAULT_WORK "winnow-eval.%ld.work"
+#define DEFAULT_WORK   "winnow-eval.%ld.work"
+#define DEFAULT_WINDOW 512
 
 static struct {
     const char **texts;
@@ -63,6 +64,29 @@ static bool read_text(const struct command *self, char *arg, struct wn_eval_text
 
 /* ---- JSON ---- */
 
+/* Mean divergence of each window, so that two results over the same windows can be compared in pairs. */
+static struct {
+    json_t *of[MAX_TEXTS]; /* owned until the document takes them */
+    double sum;            /* of the window at hand */
+    uint32_t n;
+} windows;
+
+/* wn_eval_token_fn; tokens come in the order of texts and windows, position by position. */
+static void note_token(void *arg, const struct wn_eval_token *t)
+{
+    const struct wn_eval_options *e = arg;
+    uint32_t predicted = (e->window ? e->window : DEFAULT_WINDOW) - 1;
+
+    windows.sum += t->kld;
+    if (++windows.n < predicted)
+        return;
+    if (!windows.of[t->text])
+        windows.of[t->text] = json_array();
+    windows.of[t->text] = json_add(windows.of[t->text], json_real(windows.sum / predicted));
+    windows.sum = 0;
+    windows.n = 0;
+}
+
 /* key, and key_interval where there is one; null: not known. */
 static json_t *put_figure(json_t *j, const char *key, const struct wn_eval_figure *f)
 {
@@ -105,6 +129,14 @@ static json_t *json_domain(const struct wn_eval_domain *d, const char *file)
     return o.against ? put_against(j, &d->against) : j;
 }
 
+static json_t *with_windows(json_t *j, size_t text)
+{
+    json_t *list = windows.of[text];
+
+    windows.of[text] = NULL;
+    return list ? json_put(j, "kld_windows", list) : j;
+}
+
 static json_t *json_need(const struct wn_eval_need *n)
 {
     return json_pack("{sI sI sI sI sI sI}", "weight_bytes", (json_int_t)n->weights, "scratch_bytes",
@@ -118,7 +150,7 @@ static json_t *json_result(const char *path, const char *parent, const struct wn
     json_t *a = json_array(), *j;
 
     for (size_t i = 0; i < e->text_count; i++)
-        a = json_add(a, json_domain(&r->domains[i], e->texts[i].path));
+        a = json_add(a, with_windows(json_domain(&r->domains[i], e->texts[i].path), i));
     j = json_pack("{so so sI sb}", "model", json_text(path), "model_fingerprint", json_text(r->model_fingerprint),
                   "window", (json_int_t)r->window, "streamed", o.stream);
     if (parent) {
@@ -244,6 +276,10 @@ static int score(const char *path, const char *parent, const struct wn_eval_opti
     int code;
 
     e.against = against;
+    if (parent && common.json) {
+        e.token = note_token;
+        e.token_arg = &e;
+    }
     ok = pool && context_fits(m, e.window, err) && wn_eval(m, pool, &e, &job, &r, err);
     wn_pool_free(pool);
     wn_model_close(against);
