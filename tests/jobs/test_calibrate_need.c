@@ -80,12 +80,15 @@ static void the_needs_of_k3_mini_are_those_worked_out_by_hand(void **state)
 
 static void less_memory_means_smaller_chunks_and_not_less_of_anything_else(void **state)
 {
-    const char *model = strdup(wn_test_need_data("models/k3-mini")), *corpus = strdup(random_corpus(4, 512, 400, 3));
-    struct wn_calibrate_need all = plan(model, corpus, 0), less;
+    const char *model, *corpus;
+    struct wn_calibrate_need all, less;
 
     (void)state;
     if (WN_TEST_SANITIZED)
         skip();
+    model = strdup(wn_test_need_data("models/k3-mini"));
+    corpus = strdup(random_corpus(4, 512, 400, 3));
+    all = plan(model, corpus, 0);
     less = plan(model, corpus, all.peak - all.scratch / 4);
     assert_true(less.chunk < all.chunk && less.scratch < all.scratch);
     assert_int_equal(less.activations, all.activations);
