@@ -71,8 +71,8 @@ const char *wn_test_need_sparse(const char *name)
     return path;
 }
 
-static char made[256][64];
-static unsigned made_n;
+/* All folders of a run lie in one, which the process that began removes at its end, those of killed children too. */
+static char root[] = "/tmp/winnow-test-XXXXXX";
 static pid_t made_by;
 
 static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *ftw)
@@ -83,29 +83,32 @@ static int remove_one(const char *path, const struct stat *st, int kind, struct 
     return remove(path);
 }
 
-static void remove_folders(void)
+static void remove_root(void)
 {
-    if (getpid() != made_by)
-        return;
-    for (unsigned i = 0; i < made_n; i++)
-        nftw(made[i], remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    if (getpid() == made_by)
+        nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* Before main, so that no child can be the first. */
+__attribute__((constructor)) static void make_root(void)
+{
+    if (!mkdtemp(root)) {
+        perror(root);
+        exit(1);
+    }
+    made_by = getpid();
+    atexit(remove_root);
 }
 
 const char *wn_test_folder(void)
 {
     char *path = next_path();
 
-    snprintf(path, PATH_ROOM, "/tmp/winnow-test-XXXXXX");
+    snprintf(path, PATH_ROOM, "%s/XXXXXX", root);
     if (!mkdtemp(path)) {
         fail_msg("no temporary folder: %s", strerror(errno));
         return NULL;
     }
-    if (made_n == 0) {
-        made_by = getpid();
-        atexit(remove_folders);
-    }
-    if (made_n < sizeof made / sizeof made[0])
-        snprintf(made[made_n++], sizeof made[0], "%.63s", path);
     return path;
 }
 
