@@ -331,12 +331,15 @@ static int run(const struct command *self, int argc, const char **argv)
     while (o.texts[e.text_count])
         if (++e.text_count > MAX_TEXTS)
             return opt_wrong(self, "at most %d texts", MAX_TEXTS);
-    for (size_t i = 0; i < e.text_count; i++)
+    code = EXIT_DONE;
+    for (size_t i = 0; code == EXIT_DONE && i < e.text_count; i++)
         if (!read_text(self, (char *)(uintptr_t)o.texts[i], &texts[i], &made[i]))
-            return EXIT_USAGE;
-    parent = o.against ? strdup(model_path(o.against)) : NULL; /* the next answer takes its place */
-    code = score(model_path(args[0]), parent, &e, &err);
-    free(parent);
+            code = EXIT_USAGE;
+    if (code == EXIT_DONE) {
+        parent = o.against ? strdup(model_path(o.against)) : NULL; /* the next answer takes its place */
+        code = score(model_path(args[0]), parent, &e, &err);
+        free(parent);
+    }
     for (size_t i = 0; i < MAX_TEXTS; i++)
         free(made[i]);
     return code;

@@ -38,16 +38,15 @@ static void on_bus_error(int number)
         "winnow: a model's file became shorter or could not be read while it was in use (bus error)\n";
     static const char line_start[] = "\r\033[K";
     static atomic_flag told = ATOMIC_FLAG_INIT;
-    ssize_t ignored;
 
     (void)number;
     while (atomic_flag_test_and_set(&told)) /* another thread met it first, and ends the program for all */
         (void)pause();
     end_text_line();
+    /* nothing is left to do about a stderr that takes nothing */
     if (line.moving)
-        ignored = write(STDERR_FILENO, line_start, sizeof line_start - 1);
-    ignored = write(STDERR_FILENO, sentence, sizeof sentence - 1);
-    (void)ignored;
+        (void)!write(STDERR_FILENO, line_start, sizeof line_start - 1);
+    (void)!write(STDERR_FILENO, sentence, sizeof sentence - 1);
     wn_remove_unfinished();
     _exit(EXIT_FAILED);
 }

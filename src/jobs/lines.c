@@ -65,7 +65,7 @@ bool wn_lines_next(struct wn_lines *l, struct wn_bytes *line, struct wn_err *err
     for (;;) {
         if (!wn_lines_want(l, seen + 1, &have, err))
             return false;
-        end = have.n > seen ? memchr(have.at + seen, '\n', have.n - seen) : NULL;
+        end = have.at && have.n > seen ? memchr(have.at + seen, '\n', have.n - seen) : NULL;
         if (end || have.n == seen || have.n > WN_LINE_MOST)
             break;
         seen = have.n;

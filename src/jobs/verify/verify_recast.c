@@ -44,7 +44,7 @@ static bool fail_byte(const struct verify *v, uint64_t at, uint8_t want, struct 
     bool low = strstr(t->name, ".bank_lo.") != NULL;
     uint32_t nth = slab ? (uint32_t)(at / slab) : 0;
 
-    if (!l || t->shape[0] != t->part_count || t->part_count < 2)
+    if (!l || slab == 0 || t->shape[0] != t->part_count || t->part_count < 2)
         return wn_fail(err, WN_ERR_DIFFERENT, "'%s': byte %" PRIu64 " is 0x%02x, wanted 0x%02x", t->name, at,
                        v->have[at], want);
     nth += low ? l->hi : 0;
