@@ -115,6 +115,36 @@ static void the_ledger_is_what_prune_writes_and_what_is_bound_of_it(void **state
     }
 }
 
+/* Its second bank is Q2_K; what is told is what is written, and all that is bound of it. */
+static void a_graded_gguf_is_priced_to_the_byte(void **state)
+{
+    const char *hf = wn_test_need_data("golden/text/tiny-b/hf"),
+               *archive = wn_test_need_data("golden/text/tiny-b/ref/saliency.npz");
+    const struct wn_fit_options fit = {.format = WN_FORMAT_GGUF, .context = 64, .lo_bits = 2};
+    struct wn_plan_options o = {.mode = WN_PLAN_GRADED, .hi = 4, .lo = 3, .min_experts = 4};
+    struct wn_plan_kept kept;
+    struct wn_fit_ledger l;
+    struct wn_plan p;
+    struct wn_err err;
+    struct wn_model *m = wn_model_open(hf, &err);
+    struct wn_fit *f;
+    bool measured;
+
+    (void)state;
+    CHECK_OK(m, &err);
+    f = wn_fit_new(hf, m, &fit, &err);
+    CHECK_OK(f, &err);
+    assert_true(wn_fit_fidelity(f, &measured) > 0.91 && measured);
+    o.fit = f;
+    CHECK_OK(wn_plan_make(archive, &o, &p, &kept, &err), &err);
+    CHECK_OK(wn_fit_predict(f, &p, kept.low_routed, &l, &err), &err);
+    check_build(f, &p, &l, WN_FORMAT_GGUF);
+    wn_plan_kept_release(&kept);
+    wn_plan_release(&p);
+    wn_fit_free(f);
+    wn_model_close(m);
+}
+
 /* Bytes of size and of memory; what is solved fits, and one expert more in each layer would not. */
 static void a_budget_is_filled_and_not_exceeded(void **state)
 {
@@ -215,7 +245,9 @@ static void impossible_wishes_are_refused(void **state)
         const char *part;
     } cases[] = {
         {hf, {.memory = 1, .size = 1}, "one budget is enough"},
-        {hf, {.lo_bits = 2}, "experts of 2 bits need an MLX folder"},
+        {hf, {.lo_bits = 2}, "experts of 2 bits need an MLX folder, or a GGUF"},
+        {hf, {.lo_bits = 3, .format = WN_FORMAT_GGUF}, "not written into a GGUF"},
+        {hf, {.lo_bits = 2, .format = WN_FORMAT_GGUF}, "weights are no whole blocks"},
         {hf, {.lo_bits = 7, .format = WN_FORMAT_MLX}, "experts of 7 bits are not known"},
         {gguf, {.format = WN_FORMAT_MLX}, "cannot become another container"},
     };
@@ -255,6 +287,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_ledger_is_what_prune_writes_and_what_is_bound_of_it),
+        cmocka_unit_test(a_graded_gguf_is_priced_to_the_byte),
         cmocka_unit_test(a_budget_is_filled_and_not_exceeded),
         cmocka_unit_test(what_does_not_fit_is_refused_with_the_sums),
         cmocka_unit_test(what_fewer_bits_leave_is_measured),

@@ -83,15 +83,18 @@ static void add_copy(struct wn_fit *f, const struct wn_keep *keep)
         add_tensor(f, wn_source_container(keep->source), keep->tensors[i].from->name, keep->tensors[i].bytes);
 }
 
-/* The same codes as affine ones of lo_bits: codes, scales, biases. */
+/* The same weights in the second bank: Q2_K in a GGUF, affine codes, scales and biases of lo_bits in MLX. 0: they do not fit. */
 static uint64_t low_bytes(const struct wn_fit *f, const struct wn_recast_tensor *t)
 {
+    const struct wn_type_info *k = wn_type_info(WN_Q2_K);
     struct wn_recast_tensor low = {.type = wn_affine_type(f->options.lo_bits),
                                    .rows = t->rows,
                                    .cols = t->cols,
                                    .group = wn_recast_group(t->cols)};
     uint64_t bytes = 0;
 
+    if (f->options.format == WN_FORMAT_GGUF)
+        return t->cols % k->block_elements ? 0 : t->rows * (t->cols / k->block_elements) * k->block_bytes;
     for (int face = WN_FACE_DATA; low.group && face <= WN_FACE_BIASES; face++) {
         low.face = (enum wn_recast_face)face;
         bytes += wn_recast_bytes(&low);
@@ -107,12 +110,18 @@ static bool add_made(void *arg, const struct wn_recast_tensor *t, struct wn_err 
     struct wn_part part;
     struct wn_fit_layer *l;
 
-    (void)err;
     add_tensor(f, container, t->name, wn_recast_bytes(t));
     wn_part_of(container, t->name, &part);
     l = part.axis == WN_AXIS_NONE || part.router ? NULL : find_layer(f, part.layer);
-    if (l && f->options.lo_bits && t->face == WN_FACE_DATA)
-        l->low_slab += low_bytes(f, t);
+    if (l && f->options.lo_bits && t->face == WN_FACE_DATA) {
+        uint64_t low = low_bytes(f, t);
+
+        if (low == 0)
+            return wn_fail(err, WN_ERR_ARG,
+                           "'%s': rows of %" PRIu64 " weights are no whole blocks of the second bank's type", t->name,
+                           t->cols);
+        l->low_slab += low;
+    }
     return true;
 }
 
@@ -147,8 +156,11 @@ static bool check(const struct wn_fit *f, const struct wn_source *s, struct wn_e
         return wn_fail(err, WN_ERR_ARG,
                        "'%s' cannot become another container: that goes from HF folders of K3 and its kin only",
                        f->path);
-    if (o->lo_bits && o->format != WN_FORMAT_MLX)
-        return wn_fail(err, WN_ERR_ARG, "experts of %u bits need an MLX folder", o->lo_bits);
+    if (o->lo_bits && !is_recast(f, s))
+        return wn_fail(err, WN_ERR_ARG,
+                       "experts of %u bits need an MLX folder, or a GGUF made of an HF folder (--format)", o->lo_bits);
+    if (o->lo_bits && o->format == WN_FORMAT_GGUF && o->lo_bits != 2)
+        return wn_fail(err, WN_ERR_ARG, "experts of %u bits are not written into a GGUF: 2 are (Q2_K)", o->lo_bits);
     if (o->lo_bits && wn_affine_type(o->lo_bits) == WN_TYPE_COUNT)
         return wn_fail(err, WN_ERR_ARG, "experts of %u bits are not known: 2, 3, 4, 5, 6, 8", o->lo_bits);
     return true;

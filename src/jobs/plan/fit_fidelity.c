@@ -21,6 +21,7 @@
 struct sample {
     struct wn_affine_form form;
     enum wn_affine_rule rule;
+    bool gguf; /* Q2_K instead */
     float *values, *back;
     uint8_t *codes, *scales, *biases;
     double error, energy; /* sums of squares */
@@ -41,8 +42,13 @@ static void add_row(struct sample *s, const struct wn_matrix *m, uint64_t row)
                             .scale_type = s->form.stored};
 
     wn_quant_decode_row(m, row, s->values);
-    wn_affine_encode_row(&s->form, s->rule, s->values, NULL, n, s->codes, s->scales, s->biases);
-    wn_affine_decode_row(&low, 0, s->back);
+    if (s->gguf) {
+        wn_quant_encoder(WN_Q2_K)(s->values, s->codes, n);
+        wn_quant_decoder(WN_Q2_K)(s->codes, s->back, n);
+    } else {
+        wn_affine_encode_row(&s->form, s->rule, s->values, NULL, n, s->codes, s->scales, s->biases);
+        wn_affine_decode_row(&low, 0, s->back);
+    }
     for (size_t i = 0; i < n; i++) {
         double x = s->values[i], d = x - s->back[i];
 
@@ -95,6 +101,7 @@ static bool add_layer(const struct wn_fit *f, struct sample *s, uint32_t layer, 
 bool wn_fit_measure_fidelity(struct wn_fit *f, struct wn_err *err)
 {
     struct sample s = {.form = {.bits = f->options.lo_bits, .stored = WN_BF16},
+                       .gguf = f->options.format == WN_FORMAT_GGUF,
                        .rule = f->options.encoder == WN_ENCODER_FIT ? WN_AFFINE_LEAST_SQUARES : WN_AFFINE_MINMAX};
 
     for (uint32_t i = 0; i < LAYERS_SAMPLED && i < f->layer_count; i++)
