@@ -83,7 +83,7 @@ static void add_copy(struct wn_fit *f, const struct wn_keep *keep)
         add_tensor(f, wn_source_container(keep->source), keep->tensors[i].from->name, keep->tensors[i].bytes);
 }
 
-/* The same weights in the second bank: Q2_K in a GGUF, affine codes, scales and biases of lo_bits in MLX. 0: they do not fit. */
+/* The same weights in the second bank: Q2_K in a GGUF; in MLX affine codes, scales and biases. 0: they do not fit. */
 static uint64_t low_bytes(const struct wn_fit *f, const struct wn_recast_tensor *t)
 {
     const struct wn_type_info *k = wn_type_info(WN_Q2_K);
