@@ -53,8 +53,8 @@ for program in shared static; do
     [ "$said" = "$wanted" ] || fail "the $program program said '$said', wanted '$wanted'"
 done
 
-# and this test can fail: without its model the tree is not whole
+# and this test can fail: without its model the tree is not whole (another winnow may be installed, with a model of its own)
 rm -r "$root/share/winnow"
-if "$root/bin/winnow" inspect k3-mini > /dev/null 2>&1; then
+if "$root/bin/winnow" inspect k3-mini --json > inspect.json 2> /dev/null && grep -q "\"model\": \"$root" inspect.json; then
     fail "the model was not taken from the installed tree"
 fi
