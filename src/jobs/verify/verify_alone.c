@@ -2,6 +2,7 @@
  * What can be said of an output without its source: that it is a sound model, and that its bytes are those that winnow
  * wrote, by the digests in its record. Without a record nothing is said of bytes.
  */
+#include "jobs/hashing.h"
 #include "jobs/prune/prune_meta.h"
 #include "jobs/prune/seal.h"
 #include "jobs/talk.h"
@@ -54,7 +55,7 @@ static bool check_parts(const struct wn_model *m, const struct wn_job *job, stru
 
     if (!wn_ends_bind(m, &ends, err))
         return false;
-    wn_job_note_memory(job, LAYER_PAGES);
+    wn_job_note_memory(job, LAYER_PAGES + WN_HASHING_BYTES); /* the record's hashes come behind */
     wn_ends_release(&ends);
     for (uint32_t l = 0; l < c->layer_count; l++) {
         if (!wn_job_progress(job, "checking", l, c->layer_count, "layers", err) || !wn_layer_bind(m, l, &layer, err))
@@ -100,7 +101,7 @@ static bool check(const struct wn_source *s, const struct wn_model *m, const str
         *err = *no_model;
         ok = false;
     } else if (ok && !r->parts_bound) {
-        wn_job_note_memory(job, 0); /* the lists were all */
+        wn_job_note_memory(job, WN_HASHING_BYTES); /* the lists were all; the record's hashes come behind */
     } else if (ok) {
         ok = check_known(m, &keep, job, err);
     }
