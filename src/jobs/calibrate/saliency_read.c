@@ -55,20 +55,29 @@ static bool find_shaped(const struct wn_npz *z, const char *key, uint32_t dims, 
     return true;
 }
 
+/* The same, and room for its entries, of `size` bytes each; NULL where there is no array. */
+static bool find_room(const struct wn_npz *z, const char *key, uint32_t dims, const uint64_t *shape, size_t size,
+                      const struct wn_npy **a, void **room, struct wn_err *err)
+{
+    *room = NULL;
+    if (!find_shaped(z, key, dims, shape, a, err))
+        return false;
+    if (*a)
+        *room = wn_alloc((*a)->elements, size, err);
+    return !*a || *room;
+}
+
 /* A new array of sums in *dst (NULL when the key is absent). All must be finite and >= 0. */
 static bool take_sums(const struct wn_npz *z, const char *key, uint32_t dims, const uint64_t *shape, double **dst,
                       struct wn_err *err)
 {
     const struct wn_npy *a;
+    void *room;
 
-    if (!find_shaped(z, key, dims, shape, &a, err))
+    if (!find_room(z, key, dims, shape, sizeof(**dst), &a, &room, err))
         return false;
-    if (!a)
-        return true;
-    *dst = wn_alloc(a->elements, sizeof(**dst), err);
-    if (!*dst)
-        return false;
-    for (uint64_t i = 0; i < a->elements; i++) {
+    *dst = room;
+    for (uint64_t i = 0; a && i < a->elements; i++) {
         if (!wn_npy_as_f64(a, i, &(*dst)[i]) || !isfinite((*dst)[i]) || (*dst)[i] < 0)
             return wn_fail(err, WN_ERR_FORMAT, "'%s': entry %" PRIu64 " is not a finite number >= 0", key, i);
     }
@@ -83,16 +92,13 @@ static bool take_low(struct wn_saliency *s, const struct wn_npz *z, enum wn_sum 
     uint64_t shape[4];
     uint32_t dims = wn_sum_shape(s, k, shape);
     char key[64];
+    void *room;
 
     (void)snprintf(key, sizeof key, "%s_low", wn_sum_key(k));
-    if (!find_shaped(z, key, dims, shape, &a, err))
+    if (!find_room(z, key, dims, shape, sizeof(double), &a, &room, err))
         return false;
-    if (!a)
-        return true;
-    s->low[k] = wn_alloc(a->elements, sizeof(double), err);
-    if (!s->low[k])
-        return false;
-    for (uint64_t i = 0; i < a->elements; i++)
+    s->low[k] = room;
+    for (uint64_t i = 0; a && i < a->elements; i++)
         if (!wn_npy_as_f64(a, i, &s->low[k][i]) || !(fabs(s->low[k][i]) <= sum[i] * 0x1p-53))
             return wn_fail(err, WN_ERR_FORMAT, "'%s': entry %" PRIu64 " is more than '%s' leaves out", key, i,
                            wn_sum_key(k));
@@ -112,16 +118,13 @@ static bool take_counts(const struct wn_npz *z, const char *key, uint32_t dims, 
                         struct wn_err *err)
 {
     const struct wn_npy *a;
+    void *room;
     int64_t v;
 
-    if (!find_shaped(z, key, dims, shape, &a, err))
+    if (!find_room(z, key, dims, shape, sizeof(**dst), &a, &room, err))
         return false;
-    if (!a)
-        return true;
-    *dst = wn_alloc(a->elements, sizeof(**dst), err);
-    if (!*dst)
-        return false;
-    for (uint64_t i = 0; i < a->elements; i++) {
+    *dst = room;
+    for (uint64_t i = 0; a && i < a->elements; i++) {
         if (!wn_npy_as_i64(a, i, &v) || v < 0)
             return wn_fail(err, WN_ERR_FORMAT, "'%s': entry %" PRIu64 " is not a whole number >= 0", key, i);
         (*dst)[i] = (uint64_t)v;
