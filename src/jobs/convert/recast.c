@@ -47,6 +47,23 @@ bool wn_recast_alike(struct wn_recast_layer *l, const struct wn_matrix *m, uint3
     return !l->failed;
 }
 
+bool wn_recast_is_needed(enum wn_format format, const struct wn_source *s)
+{
+    return format == WN_FORMAT_MLX || (format == WN_FORMAT_GGUF && wn_source_container(s) != WN_CONTAINER_GGUF);
+}
+
+struct wn_recast wn_recast_of(const struct wn_model *m, const struct wn_keep *keep, enum wn_format format,
+                              unsigned rest_bits, enum wn_encoder encoder)
+{
+    return (struct wn_recast){.model = m,
+                              .keep = keep,
+                              .form = format == WN_FORMAT_GGUF ? &wn_recast_form_gguf : &wn_recast_form_mlx,
+                              .rest_bits = rest_bits == 0    ? 8
+                                           : rest_bits == 16 ? 0
+                                                             : rest_bits,
+                              .fit = encoder == WN_ENCODER_FIT};
+}
+
 /* ---- parts that a model may not have ---- */
 
 static void matrix(struct wn_recast_layer *l, enum wn_role role, const struct wn_matrix *m)

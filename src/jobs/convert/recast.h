@@ -13,7 +13,7 @@
 #include "model/names.h"
 #include "model/weights.h"
 #include "quant/affine.h"
-#include <winnow/pool.h>
+#include <winnow/prune.h>
 
 enum wn_recast_face { WN_FACE_DATA, WN_FACE_SCALES, WN_FACE_BIASES };
 
@@ -57,6 +57,12 @@ uint64_t wn_recast_left_out(const struct wn_recast *r);
  * affine.
  */
 uint32_t wn_recast_group(uint64_t cols);
+
+/* Whether a source becomes that format by being made anew; otherwise it is copied within its container. */
+bool wn_recast_is_needed(enum wn_format format, const struct wn_source *s);
+/* What to make, by the options that prune and plan share (winnow/prune.h has what their values mean). */
+struct wn_recast wn_recast_of(const struct wn_model *m, const struct wn_keep *keep, enum wn_format format,
+                              unsigned rest_bits, enum wn_encoder encoder);
 
 /*
  * Calls fn for each tensor of the output: those outside the layers, then layer by layer, which is the order of

@@ -127,20 +127,10 @@ static bool add_made(void *arg, const struct wn_recast_tensor *t, struct wn_err 
 
 static bool add_recast(struct wn_fit *f, const struct wn_keep *keep, struct wn_err *err)
 {
-    unsigned rest = f->options.rest_bits == 0 ? 8 : f->options.rest_bits == 16 ? 0 : f->options.rest_bits;
-    struct wn_recast r = {.model = f->model,
-                          .keep = keep,
-                          .form = f->options.format == WN_FORMAT_GGUF ? &wn_recast_form_gguf : &wn_recast_form_mlx,
-                          .rest_bits = rest};
+    const struct wn_fit_options *o = &f->options;
+    struct wn_recast r = wn_recast_of(f->model, keep, o->format, o->rest_bits, o->encoder);
 
     return wn_recast_walk(&r, add_made, f, err);
-}
-
-/* The container is made, not copied: prune.c has the same rule. */
-static bool is_recast(const struct wn_fit *f, const struct wn_source *s)
-{
-    return f->options.format == WN_FORMAT_MLX ||
-           (f->options.format == WN_FORMAT_GGUF && wn_source_container(s) != WN_CONTAINER_GGUF);
 }
 
 static bool check(const struct wn_fit *f, const struct wn_source *s, struct wn_err *err)
@@ -152,11 +142,11 @@ static bool check(const struct wn_fit *f, const struct wn_source *s, struct wn_e
     if (o->memory && !f->model)
         return wn_fail(err, WN_ERR_ARG, "'%s' is no model that winnow computes, so what it takes to run is not known",
                        f->path);
-    if (is_recast(f, s) && (!f->model || wn_naming_of_source(s) != WN_NAMING_HF))
+    if (wn_recast_is_needed(f->options.format, s) && (!f->model || wn_naming_of_source(s) != WN_NAMING_HF))
         return wn_fail(err, WN_ERR_ARG,
                        "'%s' cannot become another container: that goes from HF folders of K3 and its kin only",
                        f->path);
-    if (o->lo_bits && !is_recast(f, s))
+    if (o->lo_bits && !wn_recast_is_needed(f->options.format, s))
         return wn_fail(err, WN_ERR_ARG,
                        "experts of %u bits need an MLX folder, or a GGUF made of an HF folder (--format)", o->lo_bits);
     if (o->lo_bits && o->format == WN_FORMAT_GGUF && o->lo_bits != 2)
@@ -173,7 +163,7 @@ static bool gather(struct wn_fit *f, const struct wn_source *s, struct wn_err *e
 
     if (ok && f->layer_count == 0)
         ok = wn_fail(err, WN_ERR_ARG, "'%s' has no layer with experts", f->path);
-    if (ok && is_recast(f, s))
+    if (ok && wn_recast_is_needed(f->options.format, s))
         ok = add_recast(f, &keep, err);
     else if (ok)
         add_copy(f, &keep);

@@ -136,24 +136,17 @@ static void note_left_out(const struct wn_pruning *p)
 static bool prepare_recast(struct wn_pruning *p, struct wn_err *err)
 {
     const struct wn_prune_options *o = p->o;
-    unsigned rest = o->rest_bits == 0 ? 8 : o->rest_bits == 16 ? 0 : o->rest_bits;
-    struct wn_recast r = {.model = o->model,
-                          .keep = &p->keep,
-                          .form = o->format == WN_FORMAT_GGUF ? &wn_recast_form_gguf : &wn_recast_form_mlx,
-                          .rest_bits = rest,
-                          .fit = o->encoder == WN_ENCODER_FIT};
+    struct wn_recast r = wn_recast_of(o->model, &p->keep, o->format, o->rest_bits, o->encoder);
 
     if (!o->model || wn_naming_of_source(p->source) != WN_NAMING_HF)
         return wn_fail(err, WN_ERR_ARG,
                        "'%s' cannot become another container: that goes from HF folders of K3 and its kin only",
                        o->source);
-    if (wn_pruning_makes_gguf(p) && !wn_keep_is_uniform(&p->keep))
-        return wn_fail(err, WN_ERR_ARG,
-                       "the plan keeps different numbers of experts in different layers, and GGUF has one expert count "
-                       "for all of them; such a plan needs a folder of safetensors");
-    if (rest && wn_affine_type(rest) == WN_TYPE_COUNT)
+    if (wn_pruning_makes_gguf(p) && !wn_prune_is_even(&p->keep, err))
+        return false;
+    if (r.rest_bits && wn_affine_type(r.rest_bits) == WN_TYPE_COUNT)
         return wn_fail(err, WN_ERR_ARG, "matrices of %u bits are not known: 2, 3, 4, 5, 6, 8, or 16 for as they are",
-                       rest);
+                       r.rest_bits);
     if (!wn_recast_out_init(&p->made, &r, o->layout == WN_LAYOUT_JOINED,
                             o->layout == WN_LAYOUT_SPLIT ? o->shard_bytes : 0, err))
         return wn_fail_in(err, "'%s'", o->source);
@@ -176,7 +169,7 @@ static bool prepare(struct wn_pruning *p, struct wn_err *err)
         p->source = o->consume ? wn_source_open_consumed(o->source, err) : wn_source_open(o->source, err);
     if (!p->source || !check_fingerprint(p, err))
         return false;
-    p->recast = o->format == WN_FORMAT_MLX || (o->format == WN_FORMAT_GGUF && !wn_pruning_is_gguf(p));
+    p->recast = wn_recast_is_needed(o->format, p->source);
     if (o->format == WN_FORMAT_HF && wn_naming_of_source(p->source) != WN_NAMING_HF)
         return wn_fail(err, WN_ERR_ARG, "'%s' is no HF folder, and nothing else can become one", o->source);
     if (!wn_keep_init(&p->keep, p->source, o->plan, err))

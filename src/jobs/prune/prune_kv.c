@@ -75,6 +75,14 @@ bool wn_prune_kv_agrees(const struct wn_keep *k, struct wn_err *err)
                    count, wn_keep_widest(k, false));
 }
 
+bool wn_prune_is_even(const struct wn_keep *k, struct wn_err *err)
+{
+    return wn_keep_is_uniform(k) ||
+           wn_fail(err, WN_ERR_ARG,
+                   "the plan keeps different numbers of experts in different layers, and GGUF has one expert count "
+                   "for all of them; such a plan needs a folder of safetensors");
+}
+
 static bool check(const struct wn_keep *k, const struct wn_plan *plan, const struct wn_gguf_meta *m, struct wn_err *err)
 {
     struct wn_router_facts facts = {0};
@@ -82,10 +90,8 @@ static bool check(const struct wn_keep *k, const struct wn_plan *plan, const str
     if (!wn_prune_kv_agrees(k, err) || !find_u64(m, "expert_used_count", &facts.top_k, err) ||
         !find_u64(m, "expert_group_count", &facts.groups, err))
         return false;
-    if (!wn_keep_is_uniform(k))
-        return wn_fail(err, WN_ERR_ARG,
-                       "the plan keeps different numbers of experts in different layers, and GGUF has one expert count "
-                       "for all of them; such a plan needs a folder of safetensors");
+    if (!wn_prune_is_even(k, err))
+        return false;
     return wn_router_check(k, plan, &facts, err);
 }
 

@@ -21,6 +21,8 @@ struct wn_prune_kv {
  */
 WN_CHECKED bool wn_prune_kv(const struct wn_keep *k, const struct wn_plan *plan, struct wn_prune_kv *out,
                             struct wn_err *err);
+/* GGUF has one expert count for all layers: refuses what keeps different numbers. */
+WN_CHECKED bool wn_prune_is_even(const struct wn_keep *k, struct wn_err *err);
 /* The source's own expert count (0 when there is none) must be what its tensors have in their widest layer. */
 WN_CHECKED bool wn_prune_kv_agrees(const struct wn_keep *k, struct wn_err *err);
 void wn_prune_kv_release(struct wn_prune_kv *kv);

@@ -123,32 +123,17 @@ static bool check_shape(const struct wn_keep_tensor *t, const struct wn_tensor *
     return true;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* All that should be there is; so when there are more, one has a name that nobody asked for. */
-static bool name_extra(const struct verify *v, struct wn_err *err)
+static bool check_others(const struct verify *v, struct wn_err *err)
 {
     size_t n = v->keep.tensor_count;
     const char **names = wn_alloc(n, sizeof(*names), err);
+    bool ok = names != NULL;
 
-    if (!names)
-        return false;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; ok && i < n; i++)
         names[i] = v->keep.tensors[i].name;
-    qsort(names, n, sizeof(*names), by_name);
-    for (size_t i = 0; i < wn_source_tensor_count(v->out); i++) {
-        const char *name = wn_source_tensor_at(v->out, i)->name;
-
-        if (!bsearch(&name, names, n, sizeof(*names), by_name)) {
-            wn_fail(err, WN_ERR_DIFFERENT, "tensor '%s' should not be there", name);
-            break;
-        }
-    }
+    ok = ok && wn_verify_no_others(v->out, names, n, err);
     free(names);
-    return false;
+    return ok;
 }
 
 static bool check_shapes(struct verify *v, struct wn_err *err)
@@ -160,7 +145,7 @@ static bool check_shapes(struct verify *v, struct wn_err *err)
             return false;
         v->total += t->bytes;
     }
-    return wn_source_tensor_count(v->out) == v->keep.tensor_count || name_extra(v, err);
+    return wn_source_tensor_count(v->out) == v->keep.tensor_count || check_others(v, err);
 }
 
 static bool compare_tensors(struct verify *v, struct wn_err *err)

@@ -30,6 +30,8 @@ WN_CHECKED bool wn_verify_recast(const struct wn_source *source, const struct wn
 /* Safetensors: the index (*same_index: it is the source's, byte for byte) and the strings in the headers. */
 WN_CHECKED bool wn_verify_shards(const struct wn_source *source, const struct wn_source *out, bool same_index,
                                  struct wn_err *err);
+/* That out has no tensor but those of names[n], which are sorted on the way; the first other one is named. */
+WN_CHECKED bool wn_verify_no_others(const struct wn_source *out, const char **names, size_t n, struct wn_err *err);
 /* That no byte of out lies outside headers, tensors and padding. */
 WN_CHECKED bool wn_verify_nothing_else(const struct wn_source *out, struct wn_err *err);
 

@@ -112,13 +112,7 @@ static bool compare_tensor(void *arg, const struct wn_recast_tensor *t, struct w
     return v->have && wn_recast_stream(t, v->pool, &v->side, compare_bytes, v, err);
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* Everything wanted is there, so what is too much is found by name. */
-static bool check_extra(const struct verify *v, struct wn_err *err)
+static bool check_others(const struct verify *v, struct wn_err *err)
 {
     size_t n = v->made.list.n;
     const char **names = wn_alloc(n, sizeof *names, err);
@@ -126,14 +120,7 @@ static bool check_extra(const struct verify *v, struct wn_err *err)
 
     for (size_t i = 0; ok && i < n; i++)
         names[i] = v->made.list.tensors[i].name;
-    if (ok)
-        qsort(names, n, sizeof *names, by_name);
-    for (size_t i = 0; ok && i < wn_source_tensor_count(v->out); i++) {
-        const char *name = wn_source_tensor_at(v->out, i)->name;
-
-        if (!bsearch(&name, names, n, sizeof *names, by_name))
-            ok = wn_fail(err, WN_ERR_DIFFERENT, "tensor '%s' should not be there", name);
-    }
+    ok = ok && wn_verify_no_others(v->out, names, n, err);
     free(names);
     return ok;
 }
@@ -196,7 +183,7 @@ static bool compare(struct verify *v, const struct wn_model *m, const struct wn_
     if (!v->pool)
         return false;
     wn_job_note_memory(v->job, wn_recast_memory(&v->made, wn_pool_threads(v->pool)));
-    return tell(v, err) && wn_recast_walk(&r, compare_tensor, v, err) && tell(v, err) && check_extra(v, err) &&
+    return tell(v, err) && wn_recast_walk(&r, compare_tensor, v, err) && tell(v, err) && check_others(v, err) &&
            wn_verify_nothing_else(v->out, err) &&
            (wn_source_gguf(v->out) ? check_kv(v, err) : check_folder(v, plan, plan_name, err));
 }

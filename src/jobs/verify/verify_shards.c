@@ -8,6 +8,7 @@
 #include "jobs/verify/verify_parts.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 /*
@@ -124,6 +125,23 @@ bool wn_verify_nothing_else(const struct wn_source *out, struct wn_err *err)
         if (f->bytes > known)
             return wn_fail(err, WN_ERR_DIFFERENT, "'%s' has %" PRIu64 " bytes that belong to no tensor",
                            wn_path_name(f->path), f->bytes - known);
+    }
+    return true;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+bool wn_verify_no_others(const struct wn_source *out, const char **names, size_t n, struct wn_err *err)
+{
+    qsort(names, n, sizeof *names, by_name);
+    for (size_t i = 0; i < wn_source_tensor_count(out); i++) {
+        const char *name = wn_source_tensor_at(out, i)->name;
+
+        if (!bsearch(&name, names, n, sizeof *names, by_name))
+            return wn_fail(err, WN_ERR_DIFFERENT, "tensor '%s' should not be there", name);
     }
     return true;
 }
