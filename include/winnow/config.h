@@ -15,6 +15,7 @@ struct wn_layer_config {
     bool moe;
     uint32_t expert_count; /* routed experts of this layer; 0 when dense */
     uint32_t low_count; /* graded builds: how many of them, the last ones, lie in the bank of fewer bits; 0: one bank */
+    uint32_t router_rows; /* experts and ghosts: dropped experts whose rows the router still has; 0 when dense */
 };
 
 struct wn_config {
@@ -38,6 +39,7 @@ struct wn_config {
     bool latent_norm;
     uint32_t experts_per_token;
     uint32_t expert_count; /* of the widest layer */
+    uint32_t router_rows;  /* of the widest router */
     bool renormalize;
     float routed_scaling_factor;
     enum wn_activation activation;

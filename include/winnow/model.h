@@ -31,6 +31,29 @@ WN_API const char *wn_model_warning(const struct wn_model *m);
 WN_API const char *wn_model_path(const struct wn_model *m);
 
 /*
+ * What a token gets of the dropped experts whose rows the router still has (docs/formats/ghosts.md).
+ */
+enum wn_ghosts {
+    WN_GHOSTS_BUILT, /* what the build has: their means, or nothing */
+    WN_GHOSTS_OFF,   /* the router does not choose them: its next choices come in */
+    WN_GHOSTS_SKIP,  /* the others keep their weights, they give nothing */
+    WN_GHOSTS_MEAN   /* they give their mean output, weighted */
+};
+/* NULL is "built". False when there is no such word. */
+WN_API bool wn_ghosts_find(const char *name, enum wn_ghosts *g);
+/* As "mean"; for WN_GHOSTS_BUILT "built". */
+WN_API const char *wn_ghosts_name(enum wn_ghosts g);
+/*
+ * For layers that are bound from now on; at first WN_GHOSTS_BUILT. Refused (WN_ERR_ARG): another mode for a model
+ * without ghosts, means where the build has none. Not while another thread binds.
+ */
+WN_API WN_CHECKED bool wn_model_set_ghosts(struct wn_model *m, enum wn_ghosts g, struct wn_err *err);
+/* What WN_GHOSTS_BUILT comes to, or the mode that was set; WN_GHOSTS_OFF for a model without ghosts. */
+WN_API enum wn_ghosts wn_model_ghosts(const struct wn_model *m);
+/* Ghosts of all layers together. */
+WN_API uint64_t wn_model_ghost_count(const struct wn_model *m);
+
+/*
  * What `inspect` tells. Works for any GGUF or safetensors folder; model parts are filled where the architecture is
  * known.
  */

@@ -15,7 +15,7 @@ static bool check_router(const struct wn_config *c, const struct wn_layer *layer
     const struct wn_moe_weights *w = &layer->mixture;
     uint32_t open = 0;
 
-    for (uint32_t e = 0; e < w->expert_count; e++)
+    for (uint64_t e = 0; e < w->router.rows; e++)
         open += w->router_bias[e] > -INFINITY;
     if (open < c->experts_per_token)
         return wn_fail(err, WN_ERR_FORMAT,

@@ -28,11 +28,22 @@ struct wn_probe {
     /* data [tokens][width], borrowed until it returns; may be NULL */
     void (*value)(void *arg, const char *name, int32_t layer, const float *data, size_t tokens, size_t width);
     /*
-     * Routed experts of each token, by falling choice score: ids [tokens][k], weights [tokens][k] (renormalised and
-     * scaled), outputs [tokens][k][width] before weighting. May be NULL.
+     * Routed experts of each token, by falling choice score: ids [tokens][k] (rows of the router), weights [tokens][k]
+     * (renormalised and scaled), outputs [tokens][k][width] before weighting; a ghost's is its mean or 0. May be NULL.
      */
     void (*routed)(void *arg, int32_t layer, const uint32_t *ids, const float *weights, const float *outputs,
                    size_t tokens, size_t k, size_t width);
+};
+
+/*
+ * Where the router's mass went, over tokens and layers: summed on the calling thread in the order of both, so that it
+ * depends on the tokens only (and on how a prompt is cut into calls, in its last bits).
+ */
+struct wn_route_meter {
+    uint64_t tokens; /* times layers with experts */
+    uint64_t chosen; /* choices of those: top-k each ... */
+    uint64_t ghosts; /* ... and how many were ghosts */
+    double lost;     /* sum over tokens of the share of their weights that ghosts had */
 };
 
 struct wn_ctx {
@@ -43,6 +54,7 @@ struct wn_ctx {
     float *worker_scratch;  /* [threads][worker_floats] */
     size_t worker_floats;
     const struct wn_probe *probe; /* NULL ordinarily */
+    struct wn_route_meter *meter; /* NULL: nobody asks */
 };
 
 /* State of one layer of one sequence. Zeroed at the start of a sequence. */

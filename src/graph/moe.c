@@ -9,6 +9,9 @@
  * A (token, rank) pair is one row of work. Rows are grouped by expert, so that each weight of a chosen expert is read
  * once per call and an expert that nobody chose is not touched; the sum then picks each token's rows out by rank again,
  * which makes it the same for any chunk and any numbering of the experts.
+ *
+ * A row of the router may belong to a ghost (weights.h): the token's other experts keep their weights as if it were
+ * there, its row of work does not exist, and in the sum its mean output takes its place, or nothing does.
  */
 #include "graph/blocks.h"
 
@@ -18,13 +21,14 @@
 struct buffers {
     float *scores, *choice;     /* [token][expert] */
     float *weights;             /* [token][k] */
-    uint32_t *ids;              /* [token][k]: expert */
-    size_t *row;                /* [token][k]: the pair's row among the grouped */
+    uint32_t *ids;              /* [token][k]: row of the router */
+    size_t *row;                /* [token][k]: the pair's row among the grouped; a ghost has none */
     size_t *first_row;          /* [experts + 1]: where each expert's rows begin */
     float *z;                   /* [token][width], latent models only */
     float *in, *y;              /* [row][width] */
     float *g, *u;               /* [row][moe_intermediate] */
     float *sum;                 /* [token][width] */
+    float *mean;                /* [token][width], where ghosts have means */
     float *shared_g, *shared_u; /* [token][shared intermediate] */
     float *routed;              /* [token][hidden] */
     struct wn_mlp_job *jobs;    /* [experts with rows + shared] */
@@ -41,8 +45,8 @@ static void lay(struct wn_room *r, const struct wn_config *c, uint64_t tokens, s
     uint64_t rows = tokens * c->experts_per_token, width = width_of(c), inner = c->moe_intermediate_size;
     uint64_t shared_inner = inner * c->shared_experts, most_jobs = wn_min_u64(c->expert_count, rows) + 1;
 
-    b->scores = wn_room_f32(r, tokens, c->expert_count);
-    b->choice = wn_room_f32(r, tokens, c->expert_count);
+    b->scores = wn_room_f32(r, tokens, c->router_rows);
+    b->choice = wn_room_f32(r, tokens, c->router_rows);
     b->weights = wn_room_f32(r, rows, 1);
     b->ids = wn_room_take(r, rows, 1, sizeof *b->ids);
     b->row = wn_room_take(r, rows, 1, sizeof *b->row);
@@ -53,6 +57,7 @@ static void lay(struct wn_room *r, const struct wn_config *c, uint64_t tokens, s
     b->g = wn_room_f32(r, rows, inner);
     b->u = wn_room_f32(r, rows, inner);
     b->sum = wn_room_f32(r, tokens, width);
+    b->mean = wn_room_f32(r, tokens, width);
     b->shared_g = wn_room_f32(r, tokens, shared_inner);
     b->shared_u = wn_room_f32(r, tokens, shared_inner);
     b->routed = wn_room_f32(r, tokens, c->hidden_size);
@@ -78,6 +83,17 @@ struct moe {
     int32_t layer;
 };
 
+/* The expert behind the choice of pair i, or WN_GHOST + its number. */
+static uint32_t behind(const struct moe *m, size_t i)
+{
+    return m->w->serves ? m->w->serves[m->b.ids[i]] : m->b.ids[i];
+}
+
+static bool is_ghost(uint32_t expert)
+{
+    return (expert & WN_GHOST) != 0;
+}
+
 /* Counting sort of the pairs by expert: first_row and row. */
 static void group_rows(const struct moe *m)
 {
@@ -85,11 +101,13 @@ static void group_rows(const struct moe *m)
 
     memset(first, 0, (m->w->expert_count + 1) * sizeof *first);
     for (size_t i = 0; i < pairs; i++)
-        first[m->b.ids[i] + 1]++;
+        if (!is_ghost(behind(m, i)))
+            first[behind(m, i) + 1]++;
     for (size_t e = 0; e < m->w->expert_count; e++)
         first[e + 1] += first[e];
     for (size_t i = 0; i < pairs; i++)
-        m->b.row[i] = first[m->b.ids[i]]++;
+        if (!is_ghost(behind(m, i)))
+            m->b.row[i] = first[behind(m, i)]++;
     /* each entry has moved on to the next expert's beginning */
     memmove(first + 1, first, m->w->expert_count * sizeof *first);
     first[0] = 0;
@@ -101,7 +119,8 @@ static void gather_piece(void *arg, size_t token, unsigned worker)
 
     (void)worker;
     for (size_t i = token * m->k; i < (token + 1) * m->k; i++)
-        memcpy(m->b.in + m->b.row[i] * m->width, m->z + token * m->width, m->width * sizeof(float));
+        if (!is_ghost(behind(m, i)))
+            memcpy(m->b.in + m->b.row[i] * m->width, m->z + token * m->width, m->width * sizeof(float));
 }
 
 static size_t add_jobs(const struct moe *m, float *shared_out)
@@ -130,15 +149,54 @@ static size_t add_jobs(const struct moe *m, float *shared_out)
     return n;
 }
 
+/* What pair i gives before it is weighted, NULL: nothing; room [width] for a mean. */
+static const float *output_of(const struct moe *m, size_t i, float *room)
+{
+    uint32_t expert = behind(m, i);
+
+    if (!is_ghost(expert))
+        return m->b.y + m->b.row[i] * m->width;
+    if (m->w->ghosts.rows == 0)
+        return NULL;
+    m->ctx->kernels->decode_row(&m->w->ghosts, expert & ~WN_GHOST, room);
+    return room;
+}
+
 static void sum_piece(void *arg, size_t token, unsigned worker)
 {
     const struct moe *m = arg;
-    float *sum = m->b.sum + token * m->width;
+    float *sum = m->b.sum + token * m->width, *room = m->b.mean + token * m->width;
 
     (void)worker;
     memset(sum, 0, m->width * sizeof *sum);
-    for (size_t i = token * m->k; i < (token + 1) * m->k; i++)
-        m->ctx->kernels->axpy(m->b.weights[i], m->b.y + m->b.row[i] * m->width, sum, m->width);
+    for (size_t i = token * m->k; i < (token + 1) * m->k; i++) {
+        const float *y = output_of(m, i, room);
+
+        if (y)
+            m->ctx->kernels->axpy(m->b.weights[i], y, sum, m->width);
+    }
+}
+
+static void count_ghosts(const struct moe *m)
+{
+    struct wn_route_meter *meter = m->ctx->meter;
+
+    if (!meter)
+        return;
+    meter->tokens += m->tokens;
+    meter->chosen += m->tokens * m->k;
+    for (size_t t = 0; m->w->serves && t < m->tokens; t++) {
+        double all = 0, lost = 0;
+
+        for (size_t i = t * m->k; i < (t + 1) * m->k; i++) {
+            bool ghost = is_ghost(behind(m, i));
+
+            meter->ghosts += ghost;
+            all += (double)m->b.weights[i];
+            lost += ghost ? (double)m->b.weights[i] : 0;
+        }
+        meter->lost += lost / all;
+    }
 }
 
 static void show_routed(const struct moe *m)
@@ -149,8 +207,15 @@ static void show_routed(const struct moe *m)
 
     if (!p || !p->routed)
         return;
-    for (size_t i = 0; i < pairs; i++)
-        memcpy(outputs + i * m->width, m->b.y + m->b.row[i] * m->width, m->width * sizeof *outputs);
+    for (size_t i = 0; i < pairs; i++) {
+        float *to = outputs + i * m->width;
+        const float *y = output_of(m, i, to);
+
+        if (!y)
+            memset(to, 0, m->width * sizeof *to);
+        else if (y != to)
+            memcpy(to, y, m->width * sizeof *to);
+    }
     p->routed(p->arg, m->layer, m->b.ids, m->b.weights, outputs, m->tokens, m->k, m->width);
 }
 
@@ -164,10 +229,10 @@ static void route(struct moe *m)
     wn_linear_group(ctx, jobs, latent ? 2 : 1, m->tokens);
     m->z = latent ? m->b.z : m->x;
     wn_show(ctx, "latent_in", m->layer, m->z, m->tokens, m->width);
-    wn_router_choose(ctx, m->w->router_bias, m->w->expert_count, m->tokens, m->b.scores, m->b.choice, m->b.ids,
+    wn_router_choose(ctx, m->w->router_bias, m->w->router.rows, m->tokens, m->b.scores, m->b.choice, m->b.ids,
                      m->b.weights);
-    wn_show(ctx, "router_scores", m->layer, m->b.scores, m->tokens, m->w->expert_count);
-    wn_show(ctx, "router_choice_scores", m->layer, m->b.choice, m->tokens, m->w->expert_count);
+    wn_show(ctx, "router_scores", m->layer, m->b.scores, m->tokens, m->w->router.rows);
+    wn_show(ctx, "router_choice_scores", m->layer, m->b.choice, m->tokens, m->w->router.rows);
 }
 
 /* Weighted sum, its norm, and the way up into routed [token][hidden]. */
@@ -200,9 +265,10 @@ void wn_moe_forward(const struct wn_ctx *ctx, const struct wn_layer *layer, cons
                     .layer = (int32_t)layer->index};
     size_t jobs;
 
-    assert(m.w->expert_count >= m.k && m.w->expert_count <= c->expert_count);
+    assert(m.w->router.rows >= m.k && m.w->router.rows <= c->router_rows && m.w->expert_count <= c->expert_count);
     lay(&(struct wn_room){ctx->arena, 0}, c, tokens, &m.b);
     route(&m);
+    count_ghosts(&m);
     group_rows(&m);
     wn_pool_run(ctx->pool, gather_piece, &m, tokens);
     jobs = add_jobs(&m, out);

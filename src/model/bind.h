@@ -61,9 +61,11 @@ WN_CHECKED bool wn_bind_table(struct wn_binder *b, enum wn_role role, uint64_t r
 /* All elements of a tensor of whatever shape, row by row, into n floats of the caller's. */
 WN_CHECKED bool wn_bind_widen(struct wn_binder *b, const struct wn_tensor *t, uint64_t n, float *dst);
 
-/* bind_attention.c, bind_moe.c */
+/* bind_attention.c, bind_moe.c, bind_ghosts.c */
 WN_CHECKED bool wn_bind_kda(struct wn_binder *b, struct wn_kda_weights *w);
 WN_CHECKED bool wn_bind_mla(struct wn_binder *b, struct wn_mla_weights *w);
 WN_CHECKED bool wn_bind_moe(struct wn_binder *b, struct wn_moe_weights *w);
+/* Which of the router's rows are ghosts', and what they give; router, bias and expert_count are set. */
+WN_CHECKED bool wn_bind_ghosts(struct wn_binder *b, struct wn_moe_weights *w);
 
 #endif

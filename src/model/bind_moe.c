@@ -138,8 +138,10 @@ static bool bind_shared(struct wn_binder *b, struct wn_ffn *f)
 
 bool wn_bind_moe(struct wn_binder *b, struct wn_moe_weights *w)
 {
+    uint32_t rows = b->config->layers[b->layer].router_rows;
+
     w->expert_count = b->config->layers[b->layer].expert_count;
-    return wn_bind_matrix(b, WN_ROLE_ROUTER, w->expert_count, b->config->hidden_size, &w->router) &&
-           wn_bind_vector(b, WN_ROLE_ROUTER_BIAS, w->expert_count, &w->router_bias) && bind_latent(b, w) &&
+    return wn_bind_matrix(b, WN_ROLE_ROUTER, rows, b->config->hidden_size, &w->router) &&
+           wn_bind_vector(b, WN_ROLE_ROUTER_BIAS, rows, &w->router_bias) && wn_bind_ghosts(b, w) && bind_latent(b, w) &&
            bind_experts(b, w) && bind_shared(b, &w->shared);
 }

@@ -52,6 +52,7 @@ static bool check_widths(const struct wn_config *c, struct wn_err *err)
         {"routed_expert_hidden_size", c->latent_size, 0, MAX_WIDTH},
         {"num_shared_experts", c->shared_experts, 0, MAX_WIDTH},
         {"num_experts", c->expert_count, 0, MAX_WIDTH},
+        {"router_rows", c->router_rows, 0, MAX_WIDTH},
         {"num_experts_per_token", c->experts_per_token, 0, MAX_WIDTH},
         {"attn_res_block_size", c->attn_res_block, 0, MAX_LAYERS},
     };
@@ -103,10 +104,16 @@ static bool check_layer(const struct wn_config *c, uint32_t i, struct wn_err *er
         if (l->low_count != 0)
             return wn_fail(err, WN_ERR_FORMAT, "config: layer %u is dense but has a bank of %u experts", i,
                            l->low_count);
+        if (l->router_rows != 0)
+            return wn_fail(err, WN_ERR_FORMAT, "config: layer %u is dense but has a router of %u rows", i,
+                           l->router_rows);
         return true;
     }
     if (l->expert_count == 0)
         return wn_fail(err, WN_ERR_FORMAT, "config: layer %u is a mixture of experts but has none", i);
+    if (l->router_rows < l->expert_count)
+        return wn_fail(err, WN_ERR_FORMAT, "config: layer %u has %u experts, but its router %u rows", i,
+                       l->expert_count, l->router_rows);
     if (l->expert_count > c->expert_count)
         return wn_fail(err, WN_ERR_FORMAT, "config: layer %u has %u experts, more than 'num_experts' %u", i,
                        l->expert_count, c->expert_count);
@@ -155,8 +162,22 @@ static bool check_token(const struct wn_config *c, const char *name, int64_t id,
                    c->vocab_size);
 }
 
-bool wn_config_check(const struct wn_config *c, struct wn_err *err)
+/* Where nothing says otherwise a router has a row for each expert. */
+static void complete_routers(struct wn_config *c)
 {
+    for (uint32_t i = 0; i < c->layer_count; i++) {
+        struct wn_layer_config *l = &c->layers[i];
+
+        if (l->router_rows == 0)
+            l->router_rows = l->expert_count;
+        if (l->router_rows > c->router_rows)
+            c->router_rows = l->router_rows;
+    }
+}
+
+bool wn_config_check(struct wn_config *c, struct wn_err *err)
+{
+    complete_routers(c);
     return check_widths(c, err) && check_numbers(c, err) && check_experts(c, err) &&
            check_token(c, "bos_token_id", c->bos_id, err) && check_token(c, "eos_token_id", c->eos_id, err) &&
            check_token(c, "pad_token_id", c->pad_id, err);

@@ -65,6 +65,7 @@ static const struct field {
     {"attention.value_length", NOTHING, false, 0},
     {"expert_counts", NOTHING, false, 0},
     {"expert_lo_count", NOTHING, false, 0},
+    {"router_rows", NOTHING, false, 0},
     {"expert_group_count", NOTHING, false, 0},
     {"expert_group_used_count", NOTHING, false, 0},
     {"expert_gating_func", NOTHING, false, 0},
@@ -266,6 +267,8 @@ static bool read_router_rows(const struct reader *r, uint32_t i)
     if (!router || router->dims < 1 || router->dims > 2)
         return true;
     rows = router->dims == 2 ? router->shape[0] : 1; /* a router of one row may have lost its outer dimension */
+    if (find(r, "router_rows")) /* ghosts: rows are not experts, and the binding compares them with the key */
+        return true;
     if (rows > c->expert_count)
         return wn_fail(r->err, WN_ERR_FORMAT, "'%s' has %llu rows, but '%s.expert_count' is %u", router->name,
                        (unsigned long long)rows, c->architecture, c->expert_count);
@@ -289,7 +292,8 @@ static bool read_moe_layers(const struct reader *r)
         c->layers[i].expert_count = c->layers[i].moe ? c->expert_count : 0;
     }
     if (!read_layer_counts(r, "expert_counts", offsetof(struct wn_layer_config, expert_count)) ||
-        !read_layer_counts(r, "expert_lo_count", offsetof(struct wn_layer_config, low_count)))
+        !read_layer_counts(r, "expert_lo_count", offsetof(struct wn_layer_config, low_count)) ||
+        !read_layer_counts(r, "router_rows", offsetof(struct wn_layer_config, router_rows)))
         return false;
     for (uint32_t i = 0; i < c->layer_count; i++)
         if (c->layers[i].moe && !read_router_rows(r, i))

@@ -68,7 +68,7 @@ static const struct field linear_fields[] = {
 static const char *const handled[] = {
     "model_type",   "architectures", "linear_attn_config",  "first_k_dense_replace", "moe_layer_freq",
     "hidden_act",   "expert_counts", "quantization_config", "expert_bank_split",     "num_key_value_heads",
-    "bos_token_id", "eos_token_id",  "pad_token_id",
+    "bos_token_id", "eos_token_id",  "pad_token_id",        "router_rows",
 };
 
 static bool read_fields(const json_t *o, const struct field *fields, size_t n, struct wn_config *c, struct wn_err *err)
@@ -231,14 +231,18 @@ static bool read_linear(const json_t *text, struct wn_config *c, struct wn_err *
     return read_layer_kinds(linear, c, err);
 }
 
-/* Per-layer counts of a build that keeps different numbers in different layers; 0 for dense layers. */
-static bool read_expert_counts(const json_t *counts, struct wn_config *c, struct wn_err *err)
+/* A list with a count for each layer, 0 for dense ones, entry i of which goes to `at` bytes into layer i. */
+static bool read_layer_counts(const json_t *text, const char *key, size_t at, struct wn_config *c, struct wn_err *err)
 {
+    const json_t *counts = wn_json_get(text, key);
+
+    if (!counts)
+        return true;
     if (!json_is_array(counts) || json_array_size(counts) != c->layer_count)
-        return wn_fail(err, WN_ERR_FORMAT, "config: 'expert_counts' has %zu entries, but 'num_hidden_layers' is %u",
+        return wn_fail(err, WN_ERR_FORMAT, "config: '%s' has %zu entries, but 'num_hidden_layers' is %u", key,
                        json_array_size(counts), c->layer_count);
     for (uint32_t i = 0; i < c->layer_count; i++)
-        if (!wn_json_count("expert_counts", json_array_get(counts, i), &c->layers[i].expert_count, err))
+        if (!wn_json_count(key, json_array_get(counts, i), (uint32_t *)(void *)((char *)&c->layers[i] + at), err))
             return false;
     return true;
 }
@@ -268,7 +272,7 @@ static bool read_bank_split(const json_t *split, struct wn_config *c, struct wn_
 static bool read_moe_layers(const json_t *text, struct wn_config *c, struct wn_err *err)
 {
     const json_t *dense = wn_json_get(text, "first_k_dense_replace"), *every = wn_json_get(text, "moe_layer_freq");
-    const json_t *counts = wn_json_get(text, "expert_counts"), *split = wn_json_get(text, "expert_bank_split");
+    const json_t *split = wn_json_get(text, "expert_bank_split");
     uint32_t first = 0, step = 1;
 
     if (dense && !wn_json_count("first_k_dense_replace", dense, &first, err))
@@ -281,7 +285,9 @@ static bool read_moe_layers(const json_t *text, struct wn_config *c, struct wn_e
         c->layers[i].moe = c->expert_count > 0 && i >= first && i % step == 0;
         c->layers[i].expert_count = c->layers[i].moe ? c->expert_count : 0;
     }
-    return (!counts || read_expert_counts(counts, c, err)) && (!split || read_bank_split(split, c, err));
+    return read_layer_counts(text, "expert_counts", offsetof(struct wn_layer_config, expert_count), c, err) &&
+           read_layer_counts(text, "router_rows", offsetof(struct wn_layer_config, router_rows), c, err) &&
+           (!split || read_bank_split(split, c, err));
 }
 
 static bool check_kv_heads(const json_t *text, const struct wn_config *c, struct wn_err *err)

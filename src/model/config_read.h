@@ -21,7 +21,7 @@ WN_CHECKED bool wn_config_parse_json(const char *json, size_t n, struct wn_confi
 WN_CHECKED bool wn_config_read_gguf(const struct wn_source *s, struct wn_config *c, struct wn_err *err);
 
 /* Refuses shapes that contradict themselves or could overflow anywhere. Both readers end with it. */
-WN_CHECKED bool wn_config_check(const struct wn_config *c, struct wn_err *err);
+WN_CHECKED bool wn_config_check(struct wn_config *c, struct wn_err *err);
 
 void wn_config_release(struct wn_config *c);
 

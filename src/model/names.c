@@ -84,6 +84,10 @@ static const struct wn_role_names table[WN_ROLE_COUNT] = {
         {{"exp_probs_b.bias"},
          {"block_sparse_moe.gate.e_score_correction_bias"},
          {"block_sparse_moe.e_score_correction_bias"}}},
+    [WN_ROLE_EXPERT_ROWS] = {ROUTER, WN_RULE_SAME, true,
+        {{"ffn_expert_rows.weight"}, BOTH("block_sparse_moe.expert_rows")}},
+    [WN_ROLE_GHOST_MEAN] = {ROUTER, WN_RULE_SAME, true,
+        {{"ffn_ghost_mean.weight"}, BOTH("block_sparse_moe.ghost_mean")}},
     [WN_ROLE_LATENT_DOWN] = {LATENT, WN_RULE_SAME, true,
         {{"ffn_routed_down.weight"}, BOTH("block_sparse_moe.routed_expert_down_proj.weight")}},
     [WN_ROLE_LATENT_NORM] = {LATENT, WN_RULE_SAME, true,
@@ -136,6 +140,8 @@ bool wn_role_is_matrix(enum wn_role role)
     case WN_ROLE_Q_A_NORM:
     case WN_ROLE_KV_A_NORM:
     case WN_ROLE_ROUTER_BIAS:
+    case WN_ROLE_EXPERT_ROWS:
+    case WN_ROLE_GHOST_MEAN:
     case WN_ROLE_LATENT_NORM:
         return false;
     default:

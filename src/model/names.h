@@ -45,6 +45,8 @@ enum wn_role {
     WN_ROLE_DENSE_DOWN,
     WN_ROLE_ROUTER,
     WN_ROLE_ROUTER_BIAS,
+    WN_ROLE_EXPERT_ROWS, /* builds with ghosts: which row of the router each expert has; the other rows are ghosts' */
+    WN_ROLE_GHOST_MEAN,
     WN_ROLE_LATENT_DOWN,
     WN_ROLE_LATENT_NORM,
     WN_ROLE_LATENT_UP,

@@ -27,6 +27,7 @@ struct wn_model {
     enum wn_naming naming;
     struct wn_mlx *mlx; /* owned; NULL unless MLX named the tensors */
     const char *prefix; /* what HF names start with; static */
+    enum wn_ghosts ghosts;
     /* Tensors of layer i: in_layer[layer_at[i] .. layer_at[i + 1] - 1], numbers in the source; both owned. */
     size_t *layer_at, *in_layer;
     struct wn_vocab_slot *slot; /* owned */

@@ -49,9 +49,17 @@ struct wn_mla_weights {
     struct wn_matrix out;  /* [hidden][heads*v_dim] */
 };
 
+/*
+ * A ghost is a dropped expert whose row the router still has. It may be chosen, costs no expert's bytes, and gives its
+ * mean output, or nothing.
+ */
+#define WN_GHOST 0x80000000u /* in `serves`: with the ghost's number */
+
 struct wn_moe_weights {
-    struct wn_matrix router;                 /* [experts][hidden] */
-    float *router_bias;                      /* [experts]: chooses only, never weighs */
+    struct wn_matrix router; /* [choices][hidden]: a row for each expert and each ghost */
+    float *router_bias;      /* [choices]: chooses only, never weighs */
+    uint32_t *serves;        /* [choices]: the expert behind a row, or WN_GHOST + a ghost; NULL: row e is expert e */
+    struct wn_matrix ghosts; /* [ghosts][in]: their mean outputs, before weighting; rows 0: nothing */
     struct wn_matrix latent_down, latent_up; /* [latent][hidden], [hidden][latent]; rows 0 without latent */
     float *latent_norm;                      /* [latent] or NULL */
     struct wn_expert *experts;               /* [expert_count] */

@@ -33,6 +33,7 @@ static const struct wn_config SMALL = {
     .latent_norm = true,
     .experts_per_token = 3,
     .expert_count = 8,
+    .router_rows = 8,
     .renormalize = true,
     .routed_scaling_factor = 1.0f,
     .activation = WN_ACTIVATION_SITU,
@@ -50,8 +51,8 @@ void small_init(struct small *s, unsigned threads)
 
     memset(s, 0, sizeof *s);
     s->config = SMALL;
-    s->layers[0] = (struct wn_layer_config){WN_ATTENTION_KDA, true, SMALL.expert_count, 0};
-    s->layers[1] = (struct wn_layer_config){WN_ATTENTION_MLA, true, SMALL.expert_count, 0};
+    s->layers[0] = (struct wn_layer_config){WN_ATTENTION_KDA, true, SMALL.expert_count, 0, SMALL.router_rows};
+    s->layers[1] = (struct wn_layer_config){WN_ATTENTION_MLA, true, SMALL.expert_count, 0, SMALL.router_rows};
     s->config.layers = s->layers;
     s->rng.state = 7;
     wn_kernels_init(&s->kernels, 0);

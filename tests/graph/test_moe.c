@@ -80,9 +80,14 @@ static void reference_token(const struct fixture *f, const double *x, double *ou
     if (c->latent_size)
         small_mul(&w->latent_down, x, z);
     for (size_t e = 0; e < EXPERTS; e++) {
-        if (!taken[e])
+        uint32_t who = w->serves ? w->serves[e] : (uint32_t)e;
+
+        if (!taken[e] || (who >= WN_GHOST && w->ghosts.rows == 0))
             continue;
-        mlp(c, &w->experts[e].gate, &w->experts[e].up, &w->experts[e].down, z, y);
+        if (who >= WN_GHOST)
+            small_widen((const float *)(const void *)w->ghosts.data + (who - WN_GHOST) * width, y, width);
+        else
+            mlp(c, &w->experts[who].gate, &w->experts[who].up, &w->experts[who].down, z, y);
         for (size_t i = 0; i < width; i++)
             sum[i] += scores[e] / total * (double)c->routed_scaling_factor * y[i];
     }
@@ -97,19 +102,82 @@ static void reference_token(const struct fixture *f, const double *x, double *ou
         out[i] += shared[i];
 }
 
+static void expect_forward(struct fixture *f)
+{
+    double x[HIDDEN], wanted[TOKENS * HIDDEN];
+
+    wn_moe_forward(&f->s.ctx, &f->layer, f->x, TOKENS, f->out);
+    for (size_t t = 0; t < TOKENS; t++) {
+        small_widen(f->x + t * HIDDEN, x, HIDDEN);
+        reference_token(f, x, wanted + t * HIDDEN);
+    }
+    small_close(f->out, wanted, TOKENS * HIDDEN, 2e-5);
+}
+
 static void expect_reference(uint32_t latent, bool norm, uint32_t shared, enum wn_activation act)
 {
     static struct fixture f;
-    double x[HIDDEN], wanted[TOKENS * HIDDEN];
 
     fixture_init(&f, latent, norm, shared, act);
-    wn_moe_forward(&f.s.ctx, &f.layer, f.x, TOKENS, f.out);
-    for (size_t t = 0; t < TOKENS; t++) {
-        small_widen(f.x + t * HIDDEN, x, HIDDEN);
-        reference_token(&f, x, wanted + t * HIDDEN);
-    }
-    small_close(f.out, wanted, TOKENS * HIDDEN, 2e-5);
+    expect_forward(&f);
     small_release(&f.s);
+}
+
+/* Rows 1, 2 and 6 of the router become ghosts; the experts that stay are stored in another order than their rows. */
+static uint32_t serves[EXPERTS] = {4, WN_GHOST, WN_GHOST + 1, 0, 1, 3, WN_GHOST + 2, 2};
+
+static void drop_experts(struct fixture *f, bool means)
+{
+    struct wn_moe_weights *w = &f->layer.mixture;
+    struct wn_expert all[EXPERTS];
+    size_t width = f->s.config.latent_size ? f->s.config.latent_size : HIDDEN;
+
+    memcpy(all, w->experts, sizeof all);
+    memset(w->experts, 0, sizeof all); /* what is dropped is not there to be read */
+    for (size_t row = 0; row < EXPERTS; row++)
+        if (serves[row] < WN_GHOST)
+            w->experts[serves[row]] = all[row];
+    w->serves = serves;
+    w->expert_count = 5;
+    if (means)
+        w->ghosts = small_matrix(&f->s, 3, width);
+}
+
+static void expect_ghosts(uint32_t latent, bool norm, bool means)
+{
+    static struct fixture f;
+    struct wn_route_meter meter = {0};
+    size_t ghosts = 0;
+
+    fixture_init(&f, latent, norm, 2, WN_ACTIVATION_SITU);
+    drop_experts(&f, means);
+    f.s.ctx.meter = &meter;
+    expect_forward(&f);
+    for (size_t t = 0; t < TOKENS; t++) {
+        double x[HIDDEN], scores[EXPERTS];
+        bool taken[EXPERTS];
+
+        small_widen(f.x + t * HIDDEN, x, HIDDEN);
+        small_mul(&f.layer.mixture.router, x, scores);
+        for (size_t e = 0; e < EXPERTS; e++)
+            scores[e] = small_sigmoid(scores[e]);
+        pick(&f.layer.mixture, scores, taken);
+        ghosts += (size_t)taken[1] + taken[2] + taken[6];
+    }
+    assert_int_equal(meter.tokens, TOKENS);
+    assert_int_equal(meter.chosen, TOKENS * K);
+    assert_int_equal(meter.ghosts, ghosts);
+    assert_true(ghosts > 0 && meter.lost > 0 && meter.lost < TOKENS);
+    small_release(&f.s);
+}
+
+static void ghosts_give_nothing_or_their_mean_and_leave_the_others_their_weights(void **state)
+{
+    (void)state;
+    expect_ghosts(26, true, false);
+    expect_ghosts(26, true, true);
+    expect_ghosts(0, false, false);
+    expect_ghosts(0, false, true);
 }
 
 static void experts_work_in_the_latent_and_are_normed_before_the_way_up(void **state)
@@ -223,6 +291,7 @@ int main(void)
         cmocka_unit_test(a_batch_has_the_bits_of_its_tokens),
         cmocka_unit_test(the_probe_sees_outputs_whose_weighted_sum_is_the_latent_sum),
         cmocka_unit_test(weights_of_experts_that_nobody_chose_are_not_read),
+        cmocka_unit_test(ghosts_give_nothing_or_their_mean_and_leave_the_others_their_weights),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
