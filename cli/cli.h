@@ -126,9 +126,14 @@ const char *data_dir(void);
  * ends.
  */
 const char *model_path(const char *arg);
+/* The same, opened, its ghosts (wn_model_set_ghosts) in that mode; NULL and *err on failure. */
+struct wn_model *open_model(const char *arg, enum wn_ghosts ghosts, struct wn_err *err);
 /* Opens that model, lets work do what it does with it, closes it; the exit code is work's. */
 typedef int with_model_fn(const struct wn_model *m, const void *arg, struct wn_err *err);
-int with_model(const char *model, with_model_fn *work, const void *arg);
+int with_model(const char *model, enum wn_ghosts ghosts, with_model_fn *work, const void *arg);
+/* --ghosts MODE; NULL: WN_GHOSTS_BUILT. False (with the reason said) when it is no mode. */
+bool opt_ghosts(const struct command *cmd, const char *text, enum wn_ghosts *ghosts);
+#define GHOSTS_HELP "what dropped experts give that the router still has: 'off', 'skip', 'mean' (default: as built)"
 /* Says what a person should know about an open model (wn_model_warning), if anything. */
 void tell_warning(const struct wn_model *m);
 /* False (WN_ERR_ARG) when the model's context is shorter than that; asked before weights are loaded. */

@@ -144,7 +144,7 @@ static int run(const struct command *self, int argc, const char **argv)
     c.work = o.work;
     c.fresh = o.fresh;
     c.told = tell_need;
-    return with_model(args[0], calibrate, &c);
+    return with_model(args[0], WN_GHOSTS_BUILT, calibrate, &c);
 }
 
 const struct command cmd_calibrate = {"calibrate", "[MODEL] --corpus FILE -o SAL.npz [OPTIONS]",

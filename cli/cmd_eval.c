@@ -17,7 +17,7 @@
 
 static struct {
     const char **texts;
-    char *against, *masked, *plan, *work, *ram;
+    char *against, *masked, *plan, *work, *ram, *ghosts, *saliency;
     int window, stream;
     long long max_windows;
 } o;
@@ -29,6 +29,8 @@ static const struct poptOption table[] = {
      "PARENT"},
     {"masked", 'm', POPT_ARG_STRING, &o.masked, 0, "MODEL is whole: score what this plan would make of it",
      "PLAN.json"},
+    {"ghosts", 0, POPT_ARG_STRING, &o.ghosts, 0, GHOSTS_HELP, "MODE"},
+    {"saliency", 0, POPT_ARG_STRING, &o.saliency, 0, "with --masked and --ghosts mean: where the means are", "SAL.npz"},
     {"plan", 'p', POPT_ARG_STRING, &o.plan, 0, "what MODEL was cut by, where it does not tell itself", "PLAN.json"},
     {"window", 'w', POPT_ARG_INT, &o.window, 0, "tokens per window (default 512)", "N"},
     {"max-windows", 'n', POPT_ARG_LONGLONG, &o.max_windows, 0, "score at most this many windows of each text", "N"},
@@ -126,6 +128,10 @@ static json_t *json_domain(const struct wn_eval_domain *d, const char *file)
     j = json_put(j, "predicted", json_integer((json_int_t)d->predicted));
     j = json_put(j, "nll", json_real(d->nll));
     j = json_put(j, "perplexity", json_real(d->perplexity));
+    if (!isnan(d->ghosted)) {
+        j = json_put(j, "ghosted", json_real(d->ghosted));
+        j = json_put(j, "ghost_choices", json_real(d->ghost_choices));
+    }
     return o.against ? put_against(j, &d->against) : j;
 }
 
@@ -164,6 +170,7 @@ static json_t *json_result(const char *path, const char *parent, const struct wn
         j = json_put(j, o.masked ? "masked" : "plan", json_text(o.masked ? o.masked : o.plan));
         j = json_put(j, "plan_sha256", json_text(r->plan_sha256));
     }
+    j = json_put(j, "ghosts", json_text(wn_ghosts_name(r->ghosts)));
     j = json_put(j, "need", json_need(&r->need));
     j = json_put(j, "domains", a);
     return parent ? json_put(j, "overall", json_domain(&r->overall, NULL)) : j;
@@ -235,6 +242,18 @@ static void say_comparison(const struct wn_eval_options *e, const struct wn_eval
         say("[misrouted is not known: --plan names the plan that the model was cut by]\n");
 }
 
+static void say_ghosts(const struct wn_eval_options *e, const struct wn_eval_result *r)
+{
+    say("\n%-16s %16s %16s\n", "ghosts", "of the mass, %", "of choices, %");
+    for (size_t i = 0; i <= e->text_count; i++) {
+        const struct wn_eval_domain *d = i < e->text_count ? &r->domains[i] : &r->overall;
+
+        say("%-16s %16.2f %16.2f\n", d->domain, 100 * d->ghosted, 100 * d->ghost_choices);
+    }
+    say("[ghosts: '%s'; the share of the model's own routing that went to dropped experts]\n",
+        wn_ghosts_name(r->ghosts));
+}
+
 /* ---- the job ---- */
 
 /* wn_eval_need_fn */
@@ -261,6 +280,8 @@ static int show(const char *path, const char *parent, const struct wn_eval_optio
         say_comparison(e, r);
     else
         say_perplexity(e, r);
+    if (r->ghosts != WN_GHOSTS_OFF)
+        say_ghosts(e, r);
     return finish_output();
 }
 
@@ -269,13 +290,14 @@ static int score(const char *path, const char *parent, const struct wn_eval_opti
     struct wn_eval_options e = *asked;
     struct wn_eval_result r;
     struct wn_job job = talk_job();
-    struct wn_model *m = wn_model_open(path, err);
+    struct wn_model *m = open_model(path, o.masked ? WN_GHOSTS_BUILT : e.ghosts, err);
     struct wn_model *against = m && parent ? wn_model_open(parent, err) : NULL;
     struct wn_pool *pool = m && (!parent || against) ? make_pool(err) : NULL;
     bool ok;
     int code;
 
     e.against = against;
+    e.ghosts = o.masked ? e.ghosts : WN_GHOSTS_BUILT;
     if (parent && common.json) {
         e.token = note_token;
         e.token_arg = &e;
@@ -303,6 +325,12 @@ static bool check_call(const struct command *self, struct wn_eval_options *e)
         return opt_wrong(self, "--masked brings its plan: --plan is for a model that is cut already"), false;
     if (o.plan && !o.against)
         return opt_wrong(self, "--plan tells what was dropped of a parent: --against names it"), false;
+    if (!opt_ghosts(self, o.ghosts, &e->ghosts))
+        return false;
+    if (o.saliency && (!o.masked || e->ghosts != WN_GHOSTS_MEAN))
+        return opt_wrong(self, "--saliency is for --masked with --ghosts mean"), false;
+    if (o.masked && e->ghosts == WN_GHOSTS_MEAN && !o.saliency)
+        return opt_wrong(self, "--ghosts mean: --saliency names the archive with the means"), false;
     if (o.work && !o.stream)
         return opt_wrong(self, "--work is for --stream"), false;
     return !o.ram || opt_bytes(self, "ram", o.ram, &e->ram);
@@ -325,6 +353,7 @@ static int run(const struct command *self, int argc, const char **argv)
     e.max_windows = (uint64_t)o.max_windows;
     e.masked = o.masked;
     e.plan = o.plan;
+    e.saliency = o.saliency;
     e.stream = o.stream;
     (void)snprintf(work, sizeof work, DEFAULT_WORK, (long)getpid());
     e.work = o.work ? o.work : work;

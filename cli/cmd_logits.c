@@ -9,7 +9,7 @@
 #include <winnow/logits.h>
 
 static struct {
-    char *ids, *text, *out;
+    char *ids, *text, *out, *ghosts;
     int special, force;
 } o;
 
@@ -17,6 +17,7 @@ static const struct poptOption table[] = {
     {"ids", 'i', POPT_ARG_STRING, &o.ids, 0, "token ids ('-': from stdin)", "1,2,3"},
     {"text", 'x', POPT_ARG_STRING, &o.text, 0, "text to tokenize instead ('-': stdin)", "TEXT"},
     {"special", 0, POPT_ARG_NONE, &o.special, 0, "spelled special tokens in the text become their ids", NULL},
+    {"ghosts", 0, POPT_ARG_STRING, &o.ghosts, 0, GHOSTS_HELP, "MODE"},
     {"out", 'o', POPT_ARG_STRING, &o.out, 0, "f32 [tokens][vocabulary], as numpy reads it; must not exist", "FILE.npy"},
     {"force", 'f', POPT_ARG_NONE, &o.force, 0, "overwrite the output", NULL},
     POPT_TABLEEND};
@@ -83,16 +84,19 @@ static int write_logits(const struct wn_model *m, const void *arg, struct wn_err
 
 static int run(const struct command *self, int argc, const char **argv)
 {
+    enum wn_ghosts ghosts;
     const char **args;
     int n, code;
 
     if (!opt_parse(self, table, argc, argv, 0, 1, &args, &n, &code))
         return code;
+    if (!opt_ghosts(self, o.ghosts, &ghosts))
+        return EXIT_USAGE;
     if (!o.ids == !o.text)
         return opt_wrong(self, "one of --ids and --text is wanted");
     if (!o.out)
         return opt_wrong(self, "--out is missing");
-    return with_model(args[0], write_logits, NULL);
+    return with_model(args[0], ghosts, write_logits, NULL);
 }
 
 const struct command cmd_logits = {"logits", "[MODEL] --ids 1,2,3 -o FILE.npy [OPTIONS]",

@@ -11,7 +11,7 @@
 #define UNSET INT_MIN
 
 static struct {
-    char *prompt;
+    char *prompt, *ghosts;
     int tokens, context, top_k, special, ignore_eos;
     float temperature, top_p, min_p;
     long long seed;
@@ -26,6 +26,7 @@ static const struct poptOption table[] = {
     {"top-p", 0, POPT_ARG_FLOAT, &o.top_p, 0, "choose among the most probable that make up P (default 1: all)", "P"},
     {"min-p", 0, POPT_ARG_FLOAT, &o.min_p, 0, "drop those below P times the most probable (default 0)", "P"},
     {"seed", 0, POPT_ARG_LONGLONG, &o.seed, 0, "seed of the choice (default 0)", "N"},
+    {"ghosts", 0, POPT_ARG_STRING, &o.ghosts, 0, GHOSTS_HELP, "MODE"},
     {"special", 0, POPT_ARG_NONE, &o.special, 0, "spelled special tokens in the prompt become their ids", NULL},
     {"ignore-eos", 0, POPT_ARG_NONE, &o.ignore_eos, 0, "go on after the end-of-message token", NULL},
     POPT_TABLEEND};
@@ -100,6 +101,7 @@ static bool read_prompt(struct generation *g, struct wn_session *s, struct wn_er
     wn_session_watch(s, on_prompt_layer, g);
     ok = wn_session_feed(s, g->prompt, g->ledger.prompt_tokens, NULL, NULL, err);
     meter_stop(&g->ledger.prompt);
+    wn_session_routing(s, &g->ledger.answered); /* of the prompt, until the end */
     (void)tell_prompt(g, g->ledger.prompt_tokens);
     return ok;
 }
@@ -138,6 +140,7 @@ static bool compute(struct generation *g, struct wn_session *s, struct wn_sample
     meter_start(&g->ledger.generation);
     ok = generate(g, s, sampler, err);
     meter_stop(&g->ledger.generation);
+    ledger_routed(&g->ledger, s);
     g->ledger.peak = wn_peak_memory();
     return ok;
 }
@@ -192,6 +195,7 @@ static bool prepare(struct generation *g, struct wn_session_options *s, struct w
     if (!ok)
         return false;
     tell_warning(g->model);
+    g->ledger.ghosts = wn_model_ghosts(g->model);
     if (g->ledger.prompt_tokens == 0)
         return wn_fail(err, WN_ERR_ARG, "the prompt is empty: there is nothing to go on from");
     need = g->ledger.prompt_tokens + (size_t)o.tokens;
@@ -232,9 +236,9 @@ static bool run_session(struct generation *g, const struct wn_session_options *s
     return ok;
 }
 
-static int run_model(const char *path, struct wn_err *err)
+static int run_model(const char *path, enum wn_ghosts ghosts, struct wn_err *err)
 {
-    struct wn_model *m = wn_model_open(path, err);
+    struct wn_model *m = open_model(path, ghosts, err);
     struct generation g = {.model = m, .job = talk_job()};
     struct wn_session_options so = {0};
     struct wn_pool *pool = NULL;
@@ -255,11 +259,14 @@ static int run_model(const char *path, struct wn_err *err)
 static int run(const struct command *self, int argc, const char **argv)
 {
     struct wn_err err;
+    enum wn_ghosts ghosts;
     const char **args;
     int n, code;
 
     if (!opt_parse(self, table, argc, argv, 0, 1, &args, &n, &code))
         return code;
+    if (!opt_ghosts(self, o.ghosts, &ghosts))
+        return EXIT_USAGE;
     if (!o.prompt)
         return opt_wrong(self, "--prompt is missing");
     if (o.tokens < 0 || o.top_k < 0)
@@ -270,7 +277,7 @@ static int run(const struct command *self, int argc, const char **argv)
         return opt_wrong(self, "--temperature %g: 0 to 1000000 is wanted", (double)o.temperature);
     if (!(o.top_p > 0 && o.top_p <= 1) || !(o.min_p >= 0 && o.min_p <= 1))
         return opt_wrong(self, "--top-p is above 0 and at most 1, --min-p 0 to 1");
-    return run_model(model_path(args[0]), &err);
+    return run_model(args[0], ghosts, &err);
 }
 
 const struct command cmd_run = {"run", "[MODEL] -p TEXT [OPTIONS]", "generate text from a prompt", run,

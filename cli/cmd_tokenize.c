@@ -129,7 +129,7 @@ static int run(const struct command *self, int argc, const char **argv)
         return code;
     if (o.ids && n == 2)
         return opt_wrong(self, "--ids and TEXT exclude each other");
-    return with_model(args[0], tokenize, args[1]);
+    return with_model(args[0], WN_GHOSTS_BUILT, tokenize, args[1]);
 }
 
 const struct command cmd_tokenize = {"tokenize", "MODEL [TEXT] [OPTIONS]",

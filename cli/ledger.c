@@ -67,8 +67,36 @@ uint64_t tell_memory(const struct wn_inspection *in, const struct wn_weights *w,
     return all;
 }
 
+void ledger_routed(struct ledger *l, const struct wn_session *s)
+{
+    struct wn_routing prompt = l->answered;
+
+    wn_session_routing(s, &l->routed);
+    l->answered = (struct wn_routing){l->routed.tokens - prompt.tokens, l->routed.chosen - prompt.chosen,
+                                      l->routed.ghosts - prompt.ghosts, l->routed.lost - prompt.lost};
+}
+
+static double share(double part, double whole)
+{
+    return whole > 0 ? part / whole : 0;
+}
+
+/* What a generated token read in the mean: of the routed experts only those that were no ghosts. */
+static uint64_t class_bytes(const struct ledger *l, const struct wn_inspection *in, int c)
+{
+    uint64_t bytes = in->class_token_bytes[c];
+    double saved = share((double)l->answered.ghosts, (double)l->answered.chosen);
+
+    return c == WN_CLASS_ROUTED ? bytes - (uint64_t)(saved * (double)bytes) : bytes;
+}
+
+static uint64_t token_bytes(const struct ledger *l, const struct wn_inspection *in)
+{
+    return in->token_bytes - in->class_token_bytes[WN_CLASS_ROUTED] + class_bytes(l, in, WN_CLASS_ROUTED);
+}
+
 /* "routed experts 1.2 MB, attention 340 KB": what a token reads, without what it does not. */
-static const char *classes_text(const struct wn_inspection *in, char *buf, size_t size)
+static const char *classes_text(const struct ledger *l, const struct wn_inspection *in, char *buf, size_t size)
 {
     char bytes[32];
     size_t at = 0;
@@ -77,7 +105,7 @@ static const char *classes_text(const struct wn_inspection *in, char *buf, size_
     for (int c = 0; c < WN_CLASS_COUNT && at < size; c++)
         if (in->class_token_bytes[c])
             at += (size_t)snprintf(buf + at, size - at, "%s%s %s", at ? ", " : "", wn_class_name((enum wn_class)c),
-                                   text_size(in->class_token_bytes[c], bytes, sizeof bytes));
+                                   text_size(class_bytes(l, in, c), bytes, sizeof bytes));
     return buf;
 }
 
@@ -98,14 +126,28 @@ static const char *faults_text(const struct meter *m, bool bound, char *buf, siz
 void tell_ledger(const struct ledger *l, const struct wn_inspection *in)
 {
     double rate = meter_rate(&l->generation, l->tokens);
-    bool bound = meter_disk_bound(&l->generation, l->tokens, in->token_bytes);
+    uint64_t each = token_bytes(l, in);
+    bool bound = meter_disk_bound(&l->generation, l->tokens, each);
     char size[32], peak[32], classes[400], faults[120];
 
     talk("%zu prompt tokens at %.1f/s, %zu generated at %.1f/s%s; %s; memory %s at its peak", l->prompt_tokens,
          meter_rate(&l->prompt, l->prompt_tokens), l->tokens, rate, l->ended ? ", ended by the model" : "",
          faults_text(&l->generation, bound, faults, sizeof faults), text_size(l->peak, peak, sizeof peak));
-    talk("%s read per token at %.2f GB/s: %s", text_size(in->token_bytes, size, sizeof size),
-         rate * (double)in->token_bytes * 1e-9, classes_text(in, classes, sizeof classes));
+    talk("%s read per token at %.2f GB/s: %s", text_size(each, size, sizeof size), rate * (double)each * 1e-9,
+         classes_text(l, in, classes, sizeof classes));
+    if (l->ghosts != WN_GHOSTS_OFF)
+        talk("ghosts (%s): %.1f %% of the router's choices and %.1f %% of its mass; %s a token less read",
+             wn_ghosts_name(l->ghosts), 100 * share((double)l->routed.ghosts, (double)l->routed.chosen),
+             100 * share(l->routed.lost, (double)l->routed.tokens),
+             text_size(in->token_bytes - each, size, sizeof size));
+}
+
+static json_t *json_ghosts(const struct ledger *l, const struct wn_inspection *in)
+{
+    return json_pack("{ss sI sI sf sI}", "mode", wn_ghosts_name(l->ghosts), "chosen", (json_int_t)l->routed.chosen,
+                     "ghosts", (json_int_t)l->routed.ghosts, "misroute",
+                     share(l->routed.lost, (double)l->routed.tokens), "token_bytes_saved",
+                     (json_int_t)(in->token_bytes - token_bytes(l, in)));
 }
 
 json_t *json_ledger(json_t *j, const struct ledger *l, const struct wn_inspection *in)
@@ -115,17 +157,19 @@ json_t *json_ledger(json_t *j, const struct ledger *l, const struct wn_inspectio
     for (int c = 0; c < WN_CLASS_COUNT; c++)
         if (in->class_token_bytes[c])
             classes =
-                json_put(classes, wn_class_name((enum wn_class)c), json_integer((json_int_t)in->class_token_bytes[c]));
+                json_put(classes, wn_class_name((enum wn_class)c), json_integer((json_int_t)class_bytes(l, in, c)));
     j = json_put(j, "prompt_tokens", json_integer((json_int_t)l->prompt_tokens));
     j = json_put(j, "tokens", json_integer((json_int_t)l->tokens));
     j = json_put(j, "prompt_tokens_per_second", json_real(meter_rate(&l->prompt, l->prompt_tokens)));
     j = json_put(j, "tokens_per_second", json_real(meter_rate(&l->generation, l->tokens)));
-    j = json_put(j, "token_bytes", json_integer((json_int_t)in->token_bytes));
+    j = json_put(j, "token_bytes", json_integer((json_int_t)token_bytes(l, in)));
     j = json_put(j, "token_bytes_by_class", classes);
     j = json_put(j, "prompt_page_faults", json_integer((json_int_t)l->prompt.faults));
     j = json_put(j, "page_faults", json_integer((json_int_t)l->generation.faults));
     j = json_put(j, "disk_bytes", json_integer((json_int_t)l->generation.disk_bytes));
-    j = json_put(j, "disk_bound", json_boolean(meter_disk_bound(&l->generation, l->tokens, in->token_bytes)));
+    j = json_put(j, "disk_bound", json_boolean(meter_disk_bound(&l->generation, l->tokens, token_bytes(l, in))));
+    if (l->ghosts != WN_GHOSTS_OFF)
+        j = json_put(j, "ghosts", json_ghosts(l, in));
     j = json_put(j, "memory_told", json_integer((json_int_t)l->told));
     return json_put(j, "memory_peak", json_integer((json_int_t)l->peak));
 }

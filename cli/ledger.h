@@ -33,10 +33,14 @@ uint64_t tell_memory(const struct wn_inspection *in, const struct wn_weights *w,
 struct ledger {
     size_t prompt_tokens, tokens;
     struct meter prompt, generation;
-    uint64_t told, peak; /* memory: announced, and the largest resident set in fact */
-    bool ended;          /* by the end-of-message token */
+    enum wn_ghosts ghosts;              /* of the model */
+    struct wn_routing routed, answered; /* what the router chose: in all, and of that for the generated tokens */
+    uint64_t told, peak;                /* memory: announced, and the largest resident set in fact */
+    bool ended;                         /* by the end-of-message token */
 };
-/* The last two lines of a run, as talk. */
+/* At the end of a run, when `answered` still has what the prompt's tokens chose. */
+void ledger_routed(struct ledger *l, const struct wn_session *s);
+/* The last lines of a run, as talk. */
 void tell_ledger(const struct ledger *l, const struct wn_inspection *in);
 /* The same as the end of a JSON document, as json_put. */
 json_t *json_ledger(json_t *j, const struct ledger *l, const struct wn_inspection *in);

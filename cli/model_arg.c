@@ -43,10 +43,27 @@ const char *model_path(const char *arg)
     return *arg && access(installed(arg), F_OK) == 0 ? installed(arg) : arg;
 }
 
-int with_model(const char *model, with_model_fn *work, const void *arg)
+bool opt_ghosts(const struct command *cmd, const char *text, enum wn_ghosts *ghosts)
+{
+    return wn_ghosts_find(text, ghosts) ||
+           (opt_wrong(cmd, "--ghosts %s: 'off', 'skip' or 'mean' is wanted", text), false);
+}
+
+struct wn_model *open_model(const char *arg, enum wn_ghosts ghosts, struct wn_err *err)
+{
+    struct wn_model *m = wn_model_open(model_path(arg), err);
+
+    if (m && !wn_model_set_ghosts(m, ghosts, err)) {
+        wn_model_close(m);
+        m = NULL;
+    }
+    return m;
+}
+
+int with_model(const char *model, enum wn_ghosts ghosts, with_model_fn *work, const void *arg)
 {
     struct wn_err err;
-    struct wn_model *m = wn_model_open(model_path(model), &err);
+    struct wn_model *m = open_model(model, ghosts, &err);
     int code;
 
     if (!m)

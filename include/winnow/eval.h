@@ -55,6 +55,12 @@ struct wn_eval_options {
      * as it is.
      */
     const char *masked;
+    /*
+     * With masked: what stands for a dropped expert in a build whose router still has it, and WN_GHOSTS_MEAN's archive.
+     * WN_GHOSTS_BUILT and _OFF: nothing does, the router's next choice comes in.
+     */
+    enum wn_ghosts ghosts;
+    const char *saliency;
     /* What the model was cut by, a plan's file, for the misroute rate; NULL: what its config.json tells (reap.keep). */
     const char *plan;
 
@@ -94,6 +100,8 @@ struct wn_eval_domain {
     uint64_t tokens;             /* of the whole text */
     uint64_t windows, predicted; /* scored: windows, and (window - 1) tokens of each */
     double nll, perplexity;      /* mean negative log-likelihood in nats; exp of it */
+    /* Of a model with ghosts: the share of its routing mass that went to them, and of its choices; NaN: none. */
+    double ghosted, ghost_choices;
     struct wn_eval_against against;
 };
 
@@ -105,6 +113,7 @@ struct wn_eval_result {
     char plan_sha256[65];                               /* of the file of `masked` or `plan`; empty without */
     /* Where the dropped experts are known from: "plan", "model" (all there, or config.json); NULL: not known. */
     const char *dropped;
+    enum wn_ghosts ghosts; /* of the model, masked or built; WN_GHOSTS_OFF: none are chosen */
     struct wn_eval_need need;
 };
 

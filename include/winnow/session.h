@@ -67,6 +67,18 @@ WN_API void wn_session_watch(struct wn_session *s, wn_watch_fn *fn, void *arg);
 WN_API void wn_session_reset(struct wn_session *s);
 
 /*
+ * What the router chose since the session was made, resets notwithstanding: for one request, take it before and after.
+ * lost / tokens is the misroute rate, the share of the router's mass that went to ghosts (model.h); the experts of
+ * chosen - ghosts choices were read.
+ */
+struct wn_routing {
+    uint64_t tokens; /* times layers with experts */
+    uint64_t chosen, ghosts;
+    double lost;
+};
+WN_API void wn_session_routing(const struct wn_session *s, struct wn_routing *r);
+
+/*
  * A copy of the timeline at its present position. A recurrent state cannot be wound back to an earlier position, only
  * restored where it was saved; there is no trimming. restore: any session of the same weights with room for the
  * position takes it, the one saved need not exist any more; others are refused (WN_ERR_ARG) and stay as they were.

@@ -35,8 +35,9 @@ struct wn_session {
     float *logits;     /* owned: [logit_rows][vocab] */
     const float *last; /* logits of the last token fed: a row of them, or NULL */
     struct wn_stream stream;
-    wn_watch_fn *watch; /* NULL: nobody */
-    void *watch_arg;    /* borrowed */
+    wn_watch_fn *watch;          /* NULL: nobody */
+    void *watch_arg;             /* borrowed */
+    struct wn_route_meter meter; /* its lost: owned */
     uint32_t context, chunk;
     size_t logit_rows;
     uint64_t position;

@@ -52,6 +52,13 @@ void wn_session_need(const struct wn_config *c, const struct wn_session_options 
     need->scratch = scratch_bytes(&z, threads);
 }
 
+void wn_session_routing(const struct wn_session *s, struct wn_routing *r)
+{
+    *r = (struct wn_routing){.tokens = s->meter.tokens, .chosen = s->meter.chosen, .ghosts = s->meter.ghosts};
+    for (uint32_t i = 0; i < s->ctx.config->layer_count; i++)
+        r->lost += s->meter.lost[i];
+}
+
 void wn_session_taken(const struct wn_session *s, struct wn_session_memory *taken)
 {
     size_t floats = wn_pool_threads(s->ctx.pool) * s->ctx.worker_floats;
@@ -72,8 +79,10 @@ static bool allocate(struct wn_session *s, const struct sizes *z, struct wn_err 
     s->workers = wn_alloc_aligned(wn_pool_threads(s->ctx.pool) * z->worker_floats * sizeof(float), err);
     s->rows = s->workers ? wn_alloc_aligned((size_t)z->row_floats * sizeof(float), err) : NULL;
     s->logits = s->rows ? wn_alloc_aligned((size_t)z->logit_floats * sizeof(float), err) : NULL;
-    if (!s->logits)
+    s->meter.lost = s->logits ? wn_alloc(c->layer_count, sizeof *s->meter.lost, err) : NULL;
+    if (!s->meter.lost)
         return false;
+    s->ctx.meter = &s->meter;
     s->ctx.arena = &s->arena;
     s->ctx.worker_scratch = s->workers;
     s->ctx.worker_floats = z->worker_floats;
@@ -150,6 +159,7 @@ void wn_session_free(struct wn_session *s)
     wn_free_aligned(s->workers);
     wn_free_aligned(s->rows);
     wn_free_aligned(s->logits);
+    free(s->meter.lost);
     free(s);
 }
 

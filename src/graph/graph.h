@@ -35,15 +35,12 @@ struct wn_probe {
                    size_t tokens, size_t k, size_t width);
 };
 
-/*
- * Where the router's mass went, over tokens and layers: summed on the calling thread in the order of both, so that it
- * depends on the tokens only (and on how a prompt is cut into calls, in its last bits).
- */
+/* Where the router's mass went. Summed on the calling thread, layer by layer in the order of tokens. */
 struct wn_route_meter {
     uint64_t tokens; /* times layers with experts */
     uint64_t chosen; /* choices of those: top-k each ... */
     uint64_t ghosts; /* ... and how many were ghosts */
-    double lost;     /* sum over tokens of the share of their weights that ghosts had */
+    double *lost;    /* [layer]: sum over tokens of the share of their weights that ghosts had */
 };
 
 struct wn_ctx {

@@ -28,7 +28,6 @@ struct buffers {
     float *in, *y;              /* [row][width] */
     float *g, *u;               /* [row][moe_intermediate] */
     float *sum;                 /* [token][width] */
-    float *mean;                /* [token][width], where ghosts have means */
     float *shared_g, *shared_u; /* [token][shared intermediate] */
     float *routed;              /* [token][hidden] */
     struct wn_mlp_job *jobs;    /* [experts with rows + shared] */
@@ -57,7 +56,6 @@ static void lay(struct wn_room *r, const struct wn_config *c, uint64_t tokens, s
     b->g = wn_room_f32(r, rows, inner);
     b->u = wn_room_f32(r, rows, inner);
     b->sum = wn_room_f32(r, tokens, width);
-    b->mean = wn_room_f32(r, tokens, width);
     b->shared_g = wn_room_f32(r, tokens, shared_inner);
     b->shared_u = wn_room_f32(r, tokens, shared_inner);
     b->routed = wn_room_f32(r, tokens, c->hidden_size);
@@ -165,12 +163,12 @@ static const float *output_of(const struct moe *m, size_t i, float *room)
 static void sum_piece(void *arg, size_t token, unsigned worker)
 {
     const struct moe *m = arg;
-    float *sum = m->b.sum + token * m->width, *room = m->b.mean + token * m->width;
+    float *sum = m->b.sum + token * m->width;
 
     (void)worker;
     memset(sum, 0, m->width * sizeof *sum);
     for (size_t i = token * m->k; i < (token + 1) * m->k; i++) {
-        const float *y = output_of(m, i, room);
+        const float *y = output_of(m, i, m->b.in + i * m->width); /* the experts have read it */
 
         if (y)
             m->ctx->kernels->axpy(m->b.weights[i], y, sum, m->width);
@@ -195,7 +193,7 @@ static void count_ghosts(const struct moe *m)
             all += (double)m->b.weights[i];
             lost += ghost ? (double)m->b.weights[i] : 0;
         }
-        meter->lost += lost / all;
+        meter->lost[m->layer] += lost / all;
     }
 }
 

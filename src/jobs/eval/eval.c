@@ -51,6 +51,8 @@ static bool check_options(const struct wn_eval_job *e, struct wn_err *err)
     if (o->plan && o->masked)
         return wn_fail(err, WN_ERR_ARG,
                        "a plan for the misroute rate and another one to mask with: one of them is wanted");
+    if (!o->masked && (o->ghosts != WN_GHOSTS_BUILT || o->saliency))
+        return wn_fail(err, WN_ERR_ARG, "a plan to mask with says which experts become ghosts, and there is none");
     if (o->plan && !o->against)
         return wn_fail(err, WN_ERR_ARG, "a plan tells what was dropped of a parent, and there is none");
     if (o->stream && !o->work)
@@ -64,7 +66,8 @@ static bool apply_plan(struct wn_eval_job *e, const struct wn_plan *p, struct wn
     const struct wn_config *mine = e->side[WN_EVAL_MODEL].config;
 
     if (e->o->masked) {
-        if (!wn_dropped_init(masked, p, mine, NULL, err))
+        if (!wn_dropped_init(masked, p, mine, NULL, err) ||
+            !wn_dropped_make_ghosts(masked, e->o->ghosts, e->o->saliency, e->side[WN_EVAL_MODEL].model, err))
             return false;
         e->side[WN_EVAL_MODEL].masked = masked;
     }
@@ -95,6 +98,16 @@ static bool find_dropped(struct wn_eval_job *e, struct wn_dropped *masked, struc
     return true;
 }
 
+/* Known before the need is told: their meters are part of it. */
+static void decide_ghosts(struct wn_eval_job *e)
+{
+    const struct wn_dropped *masked = e->side[WN_EVAL_MODEL].masked;
+
+    e->result->ghosts = !masked          ? wn_model_ghosts(e->side[WN_EVAL_MODEL].model)
+                        : masked->serves ? e->o->ghosts
+                                         : WN_GHOSTS_OFF;
+}
+
 static void tell_tokens(const struct wn_eval_job *e)
 {
     const struct wn_eval_losses *l = &e->losses;
@@ -121,6 +134,7 @@ static bool run(struct wn_eval_job *e, struct wn_dropped *masked, struct wn_err 
     e->kernels = wn_kernels_get(err);
     if (!e->kernels || !check_options(e, err) || !find_dropped(e, masked, err))
         return false;
+    decide_ghosts(e);
     e->text = wn_alloc(texts, sizeof *e->text, err);
     e->result->domains = e->text ? wn_alloc(texts, sizeof *e->result->domains, err) : NULL;
     if (!e->result->domains || !wn_eval_read_texts(e, err))
@@ -142,6 +156,8 @@ static void release(struct wn_eval_job *e)
     free(e->losses.kld);
     free(e->losses.same);
     free(e->losses.misroute);
+    free(e->losses.meter);
+    free(e->losses.ghosted);
     free(e->logits);
     wn_dropped_release(&e->dropped);
 }

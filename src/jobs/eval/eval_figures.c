@@ -153,6 +153,25 @@ static void perplexity(const struct wn_eval_job *e, size_t first, struct wn_eval
     d->perplexity = wn_exact_exp(d->nll);
 }
 
+/* Over windows and layers, each token of each layer alike. */
+static void ghosts(const struct wn_eval_job *e, size_t first, struct wn_eval_domain *d)
+{
+    uint32_t layers = e->side[WN_EVAL_MODEL].config->layer_count;
+    double lost = 0, tokens = 0, chosen = 0, ghosts = 0;
+
+    for (size_t w = first; e->losses.meter && w < first + d->windows; w++) {
+        const struct wn_route_meter *m = &e->losses.meter[w];
+
+        for (uint32_t i = 0; i < layers; i++)
+            lost += m->lost[i];
+        tokens += (double)m->tokens;
+        chosen += (double)m->chosen;
+        ghosts += (double)m->ghosts;
+    }
+    d->ghosted = tokens > 0 ? lost / tokens : (double)NAN;
+    d->ghost_choices = chosen > 0 ? ghosts / chosen : (double)NAN;
+}
+
 static bool take(struct figures *f, struct wn_err *err)
 {
     const struct wn_eval_job *e = f->e;
@@ -196,9 +215,12 @@ bool wn_eval_figures(struct wn_eval_job *e, struct wn_err *err)
     bool ok = true;
 
     sum_up(e->result, e->o->text_count);
-    for (size_t t = 0; t < e->o->text_count; t++)
+    for (size_t t = 0; t < e->o->text_count; t++) {
         perplexity(e, e->text[t].first, &e->result->domains[t]);
+        ghosts(e, e->text[t].first, &e->result->domains[t]);
+    }
     perplexity(e, 0, &e->result->overall);
+    ghosts(e, 0, &e->result->overall);
     if (e->sides > 1 && (ok = take(&f, err)))
         compare(&f);
     free(f.sorted);

@@ -30,10 +30,24 @@ static size_t predictions(const struct wn_eval_job *e)
 static uint64_t record_bytes(const struct wn_eval_job *e)
 {
     uint64_t each = e->sides > 1 ? 4 * sizeof(double) + 1 : sizeof(double);
-    uint64_t shares = e->dropped.flags ? e->windows * e->side[WN_EVAL_MODEL].config->layer_count : 0;
+    uint64_t layers = e->side[WN_EVAL_MODEL].config->layer_count, shares = e->dropped.flags ? e->windows * layers : 0;
+    uint64_t meters =
+        wn_eval_has_ghosts(e) ? e->windows * (sizeof(struct wn_route_meter) + layers * sizeof(double)) : 0;
 
-    return predictions(e) * each + shares * sizeof(double) +
+    return predictions(e) * each + shares * sizeof(double) + meters +
            (e->o->text_count + 1) * 4 * WN_EVAL_RESAMPLES * sizeof(double);
+}
+
+static bool take_meters(struct wn_eval_job *e, struct wn_err *err)
+{
+    struct wn_eval_losses *l = &e->losses;
+    uint32_t layers = e->side[WN_EVAL_MODEL].config->layer_count;
+
+    l->ghosted = wn_alloc(e->windows * layers, sizeof *l->ghosted, err);
+    l->meter = l->ghosted ? wn_alloc(e->windows, sizeof *l->meter, err) : NULL;
+    for (size_t w = 0; l->meter && w < e->windows; w++)
+        l->meter[w].lost = l->ghosted + w * layers;
+    return l->meter != NULL;
 }
 
 static bool take(struct wn_eval_job *e, struct wn_err *err)
@@ -43,6 +57,8 @@ static bool take(struct wn_eval_job *e, struct wn_err *err)
 
     e->logits = wn_alloc((size_t)wn_eval_logits_bytes(e), 1, err);
     l->nll = e->logits ? wn_alloc(n, sizeof *l->nll, err) : NULL;
+    if (l->nll && wn_eval_has_ghosts(e) && !take_meters(e, err))
+        return false;
     if (!l->nll || e->sides == 1)
         return l->nll != NULL;
     l->parent_nll = wn_alloc(n, sizeof *l->parent_nll, err);

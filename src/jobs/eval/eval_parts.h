@@ -36,6 +36,9 @@ struct wn_eval_losses {
     double *nll, *parent_nll, *kld; /* nats; the latter two NULL without a parent */
     uint8_t *same;
     double *misroute; /* [window][layer] shares summed over the window's tokens in their order; NULL: not known */
+    /* [window] of a model with ghosts, or NULL; lost is that window's row of ghosted [window][layer]. */
+    struct wn_route_meter *meter;
+    double *ghosted;
 };
 
 struct wn_eval_job {
@@ -56,6 +59,17 @@ struct wn_eval_job {
     float *logits; /* [sides][WN_EVAL_ROWS][vocab], owned */
     struct wn_eval_result *result;
 };
+
+static inline bool wn_eval_has_ghosts(const struct wn_eval_job *e)
+{
+    return e->result->ghosts != WN_GHOSTS_OFF;
+}
+
+/* Whose meter the model's next tokens move; NULL: nobody's. */
+static inline struct wn_route_meter *wn_eval_meter_of(const struct wn_eval_job *e, size_t window)
+{
+    return e->losses.meter ? &e->losses.meter[window] : NULL;
+}
 
 static inline uint32_t wn_eval_predicted(const struct wn_eval_job *e)
 {

@@ -67,6 +67,7 @@ static bool run_window(struct resident *r, size_t window, struct wn_err *err)
     const uint32_t *ids = wn_eval_window(r->e, window, &text);
 
     r->meter.window = window;
+    r->side[WN_EVAL_MODEL].session->ctx.meter = wn_eval_meter_of(r->e, window);
     for (unsigned i = 0; i < r->e->sides; i++)
         wn_session_reset(r->side[i].session);
     for (uint32_t first = 0; first < tokens; first += chunk)

@@ -27,6 +27,7 @@ struct stream {
     struct wn_eval_meter meter;
     struct wn_probe probe;
     /* the walk at hand */
+    struct wn_ctx *ctx;
     unsigned at;
     uint32_t layer;
     bool embedding;
@@ -161,6 +162,7 @@ static void begin_chunk(void *arg, size_t i, size_t first)
 
     (void)first;
     s->meter.window = i;
+    s->ctx->meter = s->at == WN_EVAL_MODEL ? wn_eval_meter_of(s->e, i) : NULL;
 }
 
 static bool chunk_done(void *arg, uint64_t done, struct wn_err *err)
@@ -226,6 +228,7 @@ static bool walk(struct stream *s, unsigned side, struct wn_err *err)
     g.walk.begin = begin_chunk;
     g.walk.told = chunk_done;
     g.walk.arg = s;
+    s->ctx = &g.ctx;
     if (side == WN_EVAL_PARENT && s->e->losses.misroute)
         g.ctx.probe = &s->probe;
     s->embedding = true;

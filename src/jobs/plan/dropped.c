@@ -153,11 +153,49 @@ bool wn_dropped_read(struct wn_dropped *d, const struct wn_model *cut, const str
 void wn_dropped_release(struct wn_dropped *d)
 {
     free(d->flags);
+    free(d->serves);
+    free(d->ghosts);
+    free(d->means);
     *d = (struct wn_dropped){0};
+}
+
+static bool number_ghosts(struct wn_dropped *d, const struct wn_config *whole, struct wn_err *err)
+{
+    d->serves = wn_alloc((size_t)whole->layer_count * d->experts, sizeof *d->serves, err);
+    d->ghosts = d->serves ? wn_alloc(whole->layer_count, sizeof *d->ghosts, err) : NULL;
+    if (!d->ghosts)
+        return false;
+    for (uint32_t i = 0; i < whole->layer_count; i++)
+        for (uint32_t e = 0, ghosts = 0; e < whole->layers[i].expert_count; e++)
+            d->serves[(size_t)i * d->experts + e] = wn_dropped_at(d, i, e) ? WN_GHOST + ghosts++ : e;
+    return true;
+}
+
+static bool read_means(struct wn_dropped *d, const char *saliency, const struct wn_model *whole, struct wn_err *err)
+{
+    (void)d;
+    (void)whole;
+    return wn_fail(err, WN_ERR_ARG, "'%s' has no means of outputs", saliency);
+}
+
+bool wn_dropped_make_ghosts(struct wn_dropped *d, enum wn_ghosts mode, const char *saliency,
+                            const struct wn_model *whole, struct wn_err *err)
+{
+    if (mode != WN_GHOSTS_SKIP && mode != WN_GHOSTS_MEAN)
+        return true;
+    if (mode == WN_GHOSTS_MEAN && !saliency)
+        return wn_fail(err, WN_ERR_ARG, "the means of ghosts come from a saliency archive, and none is named");
+    return number_ghosts(d, wn_model_config(whole), err) &&
+           (mode == WN_GHOSTS_SKIP || read_means(d, saliency, whole, err) || wn_fail_in(err, "'%s'", saliency));
 }
 
 void wn_dropped_mask(const struct wn_dropped *d, struct wn_layer *layer)
 {
+    if (layer->moe && d->serves) {
+        layer->mixture.serves = d->serves + (size_t)layer->index * d->experts;
+        layer->mixture.ghosts = d->ghosts[layer->index];
+        return;
+    }
     for (uint32_t e = 0; layer->moe && e < layer->mixture.expert_count; e++)
         if (wn_dropped_at(d, layer->index, e))
             layer->mixture.router_bias[e] = -INFINITY;

@@ -11,6 +11,10 @@
 struct wn_dropped {
     uint8_t *flags;   /* owned: [layer][experts], 1: dropped; NULL: not known */
     uint32_t experts; /* of the widest layer of the whole model */
+    /* Where the dropped ones are ghosts; NULL: they are never chosen. All owned. */
+    uint32_t *serves;         /* [layer][experts]: weights.h */
+    struct wn_matrix *ghosts; /* [layer]: their means, rows 0 where they give nothing */
+    uint16_t *means;          /* f16, what those matrices are views of */
 };
 
 /*
@@ -32,7 +36,17 @@ static inline bool wn_dropped_at(const struct wn_dropped *d, uint32_t layer, uin
     return d->flags[(size_t)layer * d->experts + expert];
 }
 
-/* The bound layer's router never chooses what is dropped. */
+/*
+ * Makes ghosts of them: with WN_GHOSTS_MEAN they give the means of `saliency`, an archive of the whole model;
+ * WN_GHOSTS_SKIP: nothing. Other modes leave them as they are. The archive is read here only.
+ */
+WN_CHECKED bool wn_dropped_make_ghosts(struct wn_dropped *d, enum wn_ghosts mode, const char *saliency,
+                                       const struct wn_model *whole, struct wn_err *err);
+
+/*
+ * In a bound layer of the whole model the router never chooses what is dropped, or takes them for ghosts: it has the
+ * bits of the build. What the layer then points into is d's.
+ */
 void wn_dropped_mask(const struct wn_dropped *d, struct wn_layer *layer);
 
 #endif
