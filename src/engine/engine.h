@@ -47,7 +47,7 @@ struct wn_session {
 WN_CHECKED struct wn_session *wn_session_new_with(const struct wn_weights *w, struct wn_pool *pool,
                                                   const struct wn_kernels *kernels, const struct wn_session_options *o,
                                                   struct wn_err *err);
-/* The probe is borrowed; NULL ends it. */
+/* The probe is borrowed; NULL ends it. It cannot ask for runner-ups, for which a session has no scratch. */
 void wn_session_probe(struct wn_session *s, const struct wn_probe *probe);
 /*
  * Appends up to a chunk of ids and computes no logits: s->stream then holds what wn_logits makes them of, until the

@@ -29,7 +29,7 @@ static struct sizes sizes_of(const struct wn_config *c, const struct wn_session_
 
     z.chunk = (uint32_t)wn_min_size(o->chunk ? o->chunk : DEFAULT_CHUNK, z.context);
     z.logit_rows = wn_min_size(LOGIT_ROWS, z.chunk);
-    z.arena = wn_graph_scratch(c, z.chunk, z.context);
+    z.arena = wn_graph_scratch(c, z.chunk, z.context, false);
     z.worker_floats = wn_graph_worker_floats(c);
     z.row_floats = wn_mul_capped((uint64_t)z.chunk * c->hidden_size, (uint64_t)wn_bank_count(c) + 1);
     z.logit_floats = (uint64_t)z.logit_rows * c->vocab_size;
@@ -165,6 +165,7 @@ void wn_session_free(struct wn_session *s)
 
 void wn_session_probe(struct wn_session *s, const struct wn_probe *probe)
 {
+    assert(!probe || !probe->runner_up);
     s->ctx.probe = probe;
 }
 

@@ -96,15 +96,16 @@ uint64_t wn_dense_scratch(const struct wn_config *c, uint64_t tokens);
 /*
  * Top-k experts of each token. On entry scores [tokens][experts] holds x . gate; it becomes sigmoid of that.
  *   choice   [tokens][experts]: score + bias
- *   ids, weights [tokens][k]: by falling choice, on a tie by falling score, then by index; weights as they multiply the
- *   outputs
- * An expert whose bias is -inf is never chosen while k others are left, whatever the scores (NaN included).
+ *   ids, weights [tokens][listed]: by falling choice, on a tie by falling score, then by index; weights as they
+ *   multiply the outputs, all by the sum of the first k scores
+ *   listed   k or more; at most as many as there are experts
+ * An expert whose bias is -inf is never chosen while `listed` others are left, whatever the scores (NaN included).
  */
-void wn_router_choose(const struct wn_ctx *ctx, const float *bias, size_t experts, size_t tokens, float *scores,
-                      float *choice, uint32_t *ids, float *weights);
+void wn_router_choose(const struct wn_ctx *ctx, const float *bias, size_t experts, size_t tokens, size_t listed,
+                      float *scores, float *choice, uint32_t *ids, float *weights);
 
 /* Routed and shared experts: out [tokens][hidden]. */
 void wn_moe_forward(const struct wn_ctx *ctx, const struct wn_layer *layer, const float *x, size_t tokens, float *out);
-uint64_t wn_moe_scratch(const struct wn_config *c, uint64_t tokens);
+uint64_t wn_moe_scratch(const struct wn_config *c, uint64_t tokens, bool runner_up);
 
 #endif

@@ -30,9 +30,16 @@ struct wn_probe {
     /*
      * Routed experts of each token, by falling choice score: ids [tokens][k] (rows of the router), weights [tokens][k]
      * (renormalised and scaled), outputs [tokens][k][width] before weighting; a ghost's is its mean or 0. May be NULL.
+     * k is the model's, and one more with runner_up in a layer that has one.
      */
     void (*routed)(void *arg, int32_t layer, const uint32_t *ids, const float *weights, const float *outputs,
                    size_t tokens, size_t k, size_t width);
+    /*
+     * routed is shown the next choice, too: who would enter if one of the k were gone. It is computed and not summed,
+     * so streams keep their bits; its weight is what it would be beside the k, its score divided by the sum of theirs.
+     * Layers with no more than k to choose from have none. Takes scratch: wn_graph_scratch.
+     */
+    bool runner_up;
 };
 
 /* Where the router's mass went. Summed on the calling thread, layer by layer in the order of tokens. */
@@ -77,8 +84,9 @@ uint32_t wn_bank_count(const struct wn_config *c);
 /*
  * Arena bytes that a call of up to `tokens` tokens with up to `context` tokens of cache takes at most, for
  * wn_layer_forward and wn_logits alike; UINT64_MAX when 64 bits do not count them. Both numbers are below 2^33.
+ * runner_up: the probe's.
  */
-uint64_t wn_graph_scratch(const struct wn_config *c, uint64_t tokens, uint64_t context);
+uint64_t wn_graph_scratch(const struct wn_config *c, uint64_t tokens, uint64_t context, bool runner_up);
 /* Floats of scratch per worker. */
 size_t wn_graph_worker_floats(const struct wn_config *c);
 

@@ -8,7 +8,8 @@
  *
  * A (token, rank) pair is one row of work. Rows are grouped by expert, so that each weight of a chosen expert is read
  * once per call and an expert that nobody chose is not touched; the sum then picks each token's rows out by rank again,
- * which makes it the same for any chunk and any numbering of the experts.
+ * which makes it the same for any chunk and any numbering of the experts. The runner-up that a probe asks for is one
+ * more row of each token, which the sum does not pick.
  *
  * A row of the router may belong to a ghost (weights.h): the token's other experts keep their weights as if it were
  * there, its row of work does not exist, and in the sum its mean output takes its place, or nothing does.
@@ -16,13 +17,14 @@
 #include "graph/blocks.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 struct buffers {
     float *scores, *choice;     /* [token][expert] */
-    float *weights;             /* [token][k] */
-    uint32_t *ids;              /* [token][k]: row of the router */
-    size_t *row;                /* [token][k]: the pair's row among the grouped; a ghost has none */
+    float *weights;             /* [token][listed] */
+    uint32_t *ids;              /* [token][listed]: row of the router */
+    size_t *row;                /* [token][listed]: the pair's row among the grouped; a ghost has none */
     size_t *first_row;          /* [experts + 1]: where each expert's rows begin */
     float *z;                   /* [token][width], latent models only */
     float *in, *y;              /* [row][width] */
@@ -39,9 +41,10 @@ static size_t width_of(const struct wn_config *c)
     return c->latent_size ? c->latent_size : c->hidden_size;
 }
 
-static void lay(struct wn_room *r, const struct wn_config *c, uint64_t tokens, struct buffers *b)
+static void lay(struct wn_room *r, const struct wn_config *c, uint64_t tokens, bool runner_up, struct buffers *b)
 {
-    uint64_t rows = tokens * c->experts_per_token, width = width_of(c), inner = c->moe_intermediate_size;
+    uint64_t rows = tokens * ((uint64_t)c->experts_per_token + runner_up), width = width_of(c),
+             inner = c->moe_intermediate_size;
     uint64_t shared_inner = inner * c->shared_experts, most_jobs = wn_min_u64(c->expert_count, rows) + 1;
 
     b->scores = wn_room_f32(r, tokens, c->router_rows);
@@ -63,12 +66,12 @@ static void lay(struct wn_room *r, const struct wn_config *c, uint64_t tokens, s
     b->first_piece = wn_room_take(r, most_jobs + 1, 1, sizeof *b->first_piece);
 }
 
-uint64_t wn_moe_scratch(const struct wn_config *c, uint64_t tokens)
+uint64_t wn_moe_scratch(const struct wn_config *c, uint64_t tokens, bool runner_up)
 {
     struct wn_room r = {0};
     struct buffers b;
 
-    lay(&r, c, tokens, &b);
+    lay(&r, c, tokens, runner_up, &b);
     return r.bytes;
 }
 
@@ -78,6 +81,7 @@ struct moe {
     struct buffers b;
     const float *x, *z; /* z is x without a latent */
     size_t tokens, k, width;
+    size_t listed; /* choices of a token: its k, and maybe the runner-up */
     int32_t layer;
 };
 
@@ -95,7 +99,7 @@ static bool is_ghost(uint32_t expert)
 /* Counting sort of the pairs by expert: first_row and row. */
 static void group_rows(const struct moe *m)
 {
-    size_t pairs = m->tokens * m->k, *first = m->b.first_row;
+    size_t pairs = m->tokens * m->listed, *first = m->b.first_row;
 
     memset(first, 0, (m->w->expert_count + 1) * sizeof *first);
     for (size_t i = 0; i < pairs; i++)
@@ -116,7 +120,7 @@ static void gather_piece(void *arg, size_t token, unsigned worker)
     const struct moe *m = arg;
 
     (void)worker;
-    for (size_t i = token * m->k; i < (token + 1) * m->k; i++)
+    for (size_t i = token * m->listed; i < (token + 1) * m->listed; i++)
         if (!is_ghost(behind(m, i)))
             memcpy(m->b.in + m->b.row[i] * m->width, m->z + token * m->width, m->width * sizeof(float));
 }
@@ -167,7 +171,7 @@ static void sum_piece(void *arg, size_t token, unsigned worker)
 
     (void)worker;
     memset(sum, 0, m->width * sizeof *sum);
-    for (size_t i = token * m->k; i < (token + 1) * m->k; i++) {
+    for (size_t i = token * m->listed; i < token * m->listed + m->k; i++) {
         const float *y = output_of(m, i, m->b.in + i * m->width); /* the experts have read it */
 
         if (y)
@@ -186,7 +190,7 @@ static void count_ghosts(const struct moe *m)
     for (size_t t = 0; m->w->serves && t < m->tokens; t++) {
         double all = 0, lost = 0;
 
-        for (size_t i = t * m->k; i < (t + 1) * m->k; i++) {
+        for (size_t i = t * m->listed; i < t * m->listed + m->k; i++) {
             bool ghost = is_ghost(behind(m, i));
 
             meter->ghosts += ghost;
@@ -200,7 +204,7 @@ static void count_ghosts(const struct moe *m)
 static void show_routed(const struct moe *m)
 {
     const struct wn_probe *p = m->ctx->probe;
-    size_t pairs = m->tokens * m->k;
+    size_t pairs = m->tokens * m->listed;
     float *outputs = m->b.in; /* the experts have read it */
 
     if (!p || !p->routed)
@@ -214,7 +218,16 @@ static void show_routed(const struct moe *m)
         else if (y != to)
             memcpy(to, y, m->width * sizeof *to);
     }
-    p->routed(p->arg, m->layer, m->b.ids, m->b.weights, outputs, m->tokens, m->k, m->width);
+    p->routed(p->arg, m->layer, m->b.ids, m->b.weights, outputs, m->tokens, m->listed, m->width);
+}
+
+static bool has_runner_up(const struct wn_moe_weights *w, size_t k)
+{
+    size_t open = 0;
+
+    for (uint64_t i = 0; i < w->router.rows; i++)
+        open += w->router_bias[i] > -INFINITY;
+    return open > k;
 }
 
 /* Router and way down, both from the full width. */
@@ -227,8 +240,8 @@ static void route(struct moe *m)
     wn_linear_group(ctx, jobs, latent ? 2 : 1, m->tokens);
     m->z = latent ? m->b.z : m->x;
     wn_show(ctx, "latent_in", m->layer, m->z, m->tokens, m->width);
-    wn_router_choose(ctx, m->w->router_bias, m->w->router.rows, m->tokens, m->b.scores, m->b.choice, m->b.ids,
-                     m->b.weights);
+    wn_router_choose(ctx, m->w->router_bias, m->w->router.rows, m->tokens, m->listed, m->b.scores, m->b.choice,
+                     m->b.ids, m->b.weights);
     wn_show(ctx, "router_scores", m->layer, m->b.scores, m->tokens, m->w->router.rows);
     wn_show(ctx, "router_choice_scores", m->layer, m->b.choice, m->tokens, m->w->router.rows);
 }
@@ -261,10 +274,12 @@ void wn_moe_forward(const struct wn_ctx *ctx, const struct wn_layer *layer, cons
                     .k = c->experts_per_token,
                     .width = width_of(c),
                     .layer = (int32_t)layer->index};
+    bool runner_up = ctx->probe && ctx->probe->runner_up;
     size_t jobs;
 
     assert(m.w->router.rows >= m.k && m.w->router.rows <= c->router_rows && m.w->expert_count <= c->expert_count);
-    lay(&(struct wn_room){ctx->arena, 0}, c, tokens, &m.b);
+    m.listed = m.k + (runner_up && has_runner_up(m.w, m.k));
+    lay(&(struct wn_room){ctx->arena, 0}, c, tokens, runner_up, &m.b);
     route(&m);
     count_ghosts(&m);
     group_rows(&m);

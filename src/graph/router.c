@@ -10,6 +10,7 @@
  */
 #include "graph/blocks.h"
 
+#include <assert.h>
 #include <math.h>
 
 static bool before(const float *choice, const float *scores, uint32_t a, uint32_t b)
@@ -63,7 +64,7 @@ static void choose(const float *choice, const float *scores, const float *bias, 
 struct routing {
     const struct wn_ctx *ctx;
     const float *bias;
-    size_t experts;
+    size_t experts, listed;
     float *scores, *choice, *weights;
     uint32_t *ids;
 };
@@ -74,23 +75,24 @@ static void route_piece(void *arg, size_t token, unsigned worker)
     const struct wn_config *c = r->ctx->config;
     size_t k = c->experts_per_token;
     float *scores = r->scores + token * r->experts, *choice = r->choice + token * r->experts;
-    float *weights = r->weights + token * k, sum = 0.0f;
-    uint32_t *ids = r->ids + token * k;
+    float *weights = r->weights + token * r->listed, sum = 0.0f;
+    uint32_t *ids = r->ids + token * r->listed;
 
     (void)worker;
     r->ctx->kernels->sigmoid(scores, scores, r->experts);
     r->ctx->kernels->add(scores, r->bias, choice, r->experts);
-    choose(choice, scores, r->bias, (uint32_t)r->experts, k, ids);
+    choose(choice, scores, r->bias, (uint32_t)r->experts, r->listed, ids);
     for (size_t i = 0; i < k; i++)
         sum += scores[ids[i]];
-    for (size_t i = 0; i < k; i++)
+    for (size_t i = 0; i < r->listed; i++)
         weights[i] = (c->renormalize ? scores[ids[i]] / (sum + 1e-20f) : scores[ids[i]]) * c->routed_scaling_factor;
 }
 
-void wn_router_choose(const struct wn_ctx *ctx, const float *bias, size_t experts, size_t tokens, float *scores,
-                      float *choice, uint32_t *ids, float *weights)
+void wn_router_choose(const struct wn_ctx *ctx, const float *bias, size_t experts, size_t tokens, size_t listed,
+                      float *scores, float *choice, uint32_t *ids, float *weights)
 {
-    struct routing r = {ctx, bias, experts, scores, choice, weights, ids};
+    struct routing r = {ctx, bias, experts, listed, scores, choice, weights, ids};
 
+    assert(listed >= ctx->config->experts_per_token && listed <= experts);
     wn_pool_run(ctx->pool, route_piece, &r, tokens);
 }

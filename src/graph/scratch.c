@@ -42,7 +42,7 @@ static bool has_attention(const struct wn_config *c, enum wn_attention kind)
     return false;
 }
 
-uint64_t wn_graph_scratch(const struct wn_config *c, uint64_t tokens, uint64_t context)
+uint64_t wn_graph_scratch(const struct wn_config *c, uint64_t tokens, uint64_t context, bool runner_up)
 {
     uint64_t deepest = wn_dense_scratch(c, tokens);
     struct wn_room r = {0};
@@ -52,7 +52,7 @@ uint64_t wn_graph_scratch(const struct wn_config *c, uint64_t tokens, uint64_t c
     if (has_attention(c, WN_ATTENTION_MLA))
         deepest = max_u64(deepest, wn_mla_scratch(c, tokens, context));
     if (c->expert_count)
-        deepest = max_u64(deepest, wn_moe_scratch(c, tokens));
+        deepest = max_u64(deepest, wn_moe_scratch(c, tokens, runner_up));
     for (int i = 0; i < 3; i++) /* mix, normed rows and the block's output live while the block runs */
         (void)wn_room_f32(&r, tokens, c->hidden_size);
     (void)wn_room_f32(&r, tokens, (uint64_t)wn_bank_count(c) + 1);

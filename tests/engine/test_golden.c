@@ -234,7 +234,7 @@ static void expect_trace(const char *folder)
     char name[128];
     struct wn_source *ref = golden_ref(in(folder, "trace_p17")), *prompts = golden_ref(in(folder, "prompts"));
     struct trace t = {.ref = ref};
-    const struct wn_probe probe = {&t, compare_value, compare_routed};
+    const struct wn_probe probe = {.arg = &t, .value = compare_value, .routed = compare_routed};
     size_t n, moe = 0, kda = 0, layers;
     const uint32_t *ids = golden_ids(prompts, "p17", &n);
     struct loaded l;

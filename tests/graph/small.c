@@ -75,7 +75,7 @@ void small_scratch(struct small *s, size_t tokens, size_t context)
     struct wn_err err;
     unsigned threads = wn_pool_threads(s->ctx.pool);
 
-    CHECK_OK(wn_arena_init(&s->arena, wn_graph_scratch(&s->config, tokens, context), &err), &err);
+    CHECK_OK(wn_arena_init(&s->arena, wn_graph_scratch(&s->config, tokens, context, false), &err), &err);
     s->ctx.arena = &s->arena;
     s->ctx.worker_floats = wn_graph_worker_floats(&s->config);
     s->ctx.worker_scratch = keep(s, calloc(threads * s->ctx.worker_floats, sizeof(float)));

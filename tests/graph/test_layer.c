@@ -127,7 +127,7 @@ static void see(void *arg, const char *name, int32_t layer, const float *data, s
 
 static void run(struct tower *w, struct outputs *o)
 {
-    const struct wn_probe probe = {o, see, NULL};
+    const struct wn_probe probe = {.arg = o, .value = see};
 
     w->s.ctx.probe = &probe;
     for (uint32_t i = 0; i < 2; i++)
@@ -203,7 +203,31 @@ static void the_scratch_that_was_announced_is_what_the_deepest_path_takes(void *
     assert_int_equal(w.s.arena.used, 0);
     assert_true(w.s.arena.peak <= w.s.arena.size);
     w.s.config.intermediate_size = 1; /* this tower has no dense layer, which would be deeper than its MoE */
-    assert_int_equal(w.s.arena.peak, wn_graph_scratch(&w.s.config, TOKENS, TOKENS));
+    assert_int_equal(w.s.arena.peak, wn_graph_scratch(&w.s.config, TOKENS, TOKENS, false));
+    small_release(&w.s);
+}
+
+static void runner_ups_take_the_scratch_that_is_announced_for_them(void **state)
+{
+    static struct tower w;
+    static struct outputs o;
+    const struct wn_probe probe = {.runner_up = true};
+    struct wn_err err;
+
+    (void)state;
+    tower_init(&w, 1);
+    run(&w, &o);
+    small_release(&w.s);
+    tower_init(&w, 1);
+    wn_arena_release(&w.s.arena);
+    CHECK_OK(wn_arena_init(&w.s.arena, wn_graph_scratch(&w.s.config, TOKENS, TOKENS, true), &err), &err);
+    w.s.ctx.probe = &probe;
+    for (uint32_t i = 0; i < 2; i++)
+        wn_layer_forward(&w.s.ctx, &w.layers[i], &w.stream, &w.states[i], 0);
+    assert_memory_equal(w.stream.p, o.p[1], sizeof o.p[1]); /* and the stream is what it is without */
+    w.s.config.intermediate_size = 1;
+    assert_int_equal(w.s.arena.peak, wn_graph_scratch(&w.s.config, TOKENS, TOKENS, true));
+    assert_true(w.s.arena.peak > wn_graph_scratch(&w.s.config, TOKENS, TOKENS, false));
     small_release(&w.s);
 }
 
@@ -243,6 +267,7 @@ int main(void)
         cmocka_unit_test(other_layers_add_to_the_stream),
         cmocka_unit_test(without_attn_res_residuals_are_plain),
         cmocka_unit_test(the_scratch_that_was_announced_is_what_the_deepest_path_takes),
+        cmocka_unit_test(runner_ups_take_the_scratch_that_is_announced_for_them),
         cmocka_unit_test(linear_of_many_matrices_is_each_by_itself),
     };
 

@@ -217,8 +217,9 @@ static void a_batch_has_the_bits_of_its_tokens(void **state)
 
 /* Remembers what a probe was shown. */
 struct seen {
-    uint32_t ids[TOKENS * K];
-    float weights[TOKENS * K], outputs[TOKENS * K * 26], sum[TOKENS * 26];
+    size_t k;
+    uint32_t ids[TOKENS * (K + 1)];
+    float weights[TOKENS * (K + 1)], outputs[TOKENS * (K + 1) * 26], sum[TOKENS * 26], scores[TOKENS * EXPERTS];
 };
 
 static void see_routed(void *arg, int32_t layer, const uint32_t *ids, const float *weights, const float *outputs,
@@ -227,6 +228,7 @@ static void see_routed(void *arg, int32_t layer, const uint32_t *ids, const floa
     struct seen *seen = arg;
 
     assert_int_equal(layer, 0);
+    seen->k = k;
     memcpy(seen->ids, ids, tokens * k * sizeof *ids);
     memcpy(seen->weights, weights, tokens * k * sizeof *weights);
     memcpy(seen->outputs, outputs, tokens * k * width * sizeof *outputs);
@@ -239,13 +241,15 @@ static void see_value(void *arg, const char *name, int32_t layer, const float *d
     (void)layer;
     if (strcmp(name, "latent_sum") == 0)
         memcpy(seen->sum, data, tokens * width * sizeof *data);
+    if (strcmp(name, "router_scores") == 0)
+        memcpy(seen->scores, data, tokens * width * sizeof *data);
 }
 
 static void the_probe_sees_outputs_whose_weighted_sum_is_the_latent_sum(void **state)
 {
     static struct fixture f;
     static struct seen seen;
-    const struct wn_probe probe = {&seen, see_value, see_routed};
+    const struct wn_probe probe = {.arg = &seen, .value = see_value, .routed = see_routed};
     static float plain[TOKENS * HIDDEN], sum[26];
 
     (void)state;
@@ -267,7 +271,7 @@ static void weights_of_experts_that_nobody_chose_are_not_read(void **state)
 {
     static struct fixture f;
     static struct seen seen;
-    const struct wn_probe probe = {&seen, NULL, see_routed};
+    const struct wn_probe probe = {.arg = &seen, .routed = see_routed};
     static float plain[HIDDEN];
 
     (void)state;
@@ -283,6 +287,98 @@ static void weights_of_experts_that_nobody_chose_are_not_read(void **state)
     small_release(&f.s);
 }
 
+/* Room for runner-ups in place of what fixture_init gave. */
+static void make_room(struct small *s)
+{
+    struct wn_err err;
+
+    wn_arena_release(&s->arena);
+    CHECK_OK(wn_arena_init(&s->arena, wn_graph_scratch(&s->config, TOKENS, TOKENS, true), &err), &err);
+}
+
+static void a_runner_up_is_shown_and_changes_nothing(void **state)
+{
+    static struct fixture f;
+    static struct seen seen, next;
+    struct wn_probe probe = {.arg = &seen, .value = see_value, .routed = see_routed};
+    static float plain[TOKENS * HIDDEN];
+
+    (void)state;
+    fixture_init(&f, 26, true, 2, WN_ACTIVATION_SITU);
+    make_room(&f.s);
+    f.s.ctx.probe = &probe;
+    wn_moe_forward(&f.s.ctx, &f.layer, f.x, TOKENS, plain);
+    probe = (struct wn_probe){.arg = &next, .value = see_value, .routed = see_routed, .runner_up = true};
+    wn_moe_forward(&f.s.ctx, &f.layer, f.x, TOKENS, f.out);
+    assert_memory_equal(f.out, plain, sizeof plain);
+    assert_int_equal(seen.k, K);
+    assert_int_equal(next.k, K + 1);
+    for (size_t t = 0; t < TOKENS; t++) {
+        const size_t old = t * K, new = t *(K + 1);
+
+        assert_memory_equal(next.ids + new, seen.ids + old, K * sizeof *seen.ids);
+        assert_memory_equal(next.weights + new, seen.weights + old, K * sizeof *seen.weights);
+        assert_memory_equal(next.outputs + new * 26, seen.outputs + old * 26, K * 26 * sizeof *seen.outputs);
+    }
+    small_release(&f.s);
+}
+
+/* With the first choice's bias at minus infinity the runner-up is the last of the chosen. */
+static void the_runner_up_is_who_enters_when_a_chosen_one_goes(void **state)
+{
+    static struct fixture f;
+    static struct seen next, masked;
+    struct wn_probe probe = {.arg = &next, .value = see_value, .routed = see_routed, .runner_up = true};
+
+    (void)state;
+    fixture_init(&f, 26, true, 2, WN_ACTIVATION_SITU);
+    make_room(&f.s);
+    f.s.ctx.probe = &probe;
+    for (size_t t = 0; t < TOKENS; t++) {
+        float bias, sum = 0;
+
+        probe.arg = &next;
+        wn_moe_forward(&f.s.ctx, &f.layer, f.x + t * HIDDEN, 1, f.out);
+        bias = f.layer.mixture.router_bias[next.ids[0]];
+        f.layer.mixture.router_bias[next.ids[0]] = -INFINITY;
+        probe.arg = &masked;
+        wn_moe_forward(&f.s.ctx, &f.layer, f.x + t * HIDDEN, 1, f.out);
+        f.layer.mixture.router_bias[next.ids[0]] = bias;
+        assert_memory_equal(masked.ids, next.ids + 1, K * sizeof *next.ids);
+        assert_memory_equal(masked.outputs, next.outputs + 26, K * 26 * sizeof *next.outputs);
+        for (size_t i = 0; i < K; i++)
+            sum += next.scores[next.ids[i]];
+        assert_true(next.weights[K] == next.scores[next.ids[K]] / (sum + 1e-20f) * 1.5f);
+    }
+    small_release(&f.s);
+}
+
+static void where_no_more_than_k_are_open_there_is_no_runner_up(void **state)
+{
+    static struct fixture f;
+    static struct seen seen;
+    const struct wn_probe probe = {.arg = &seen, .value = see_value, .routed = see_routed, .runner_up = true};
+
+    (void)state;
+    fixture_init(&f, 26, true, 2, WN_ACTIVATION_SITU);
+    make_room(&f.s);
+    f.s.ctx.probe = &probe;
+    for (uint32_t e = 0; e < EXPERTS - K - 1; e++)
+        f.layer.mixture.router_bias[e] = -INFINITY;
+    wn_moe_forward(&f.s.ctx, &f.layer, f.x, TOKENS, f.out);
+    assert_int_equal(seen.k, K + 1);
+    f.layer.mixture.router_bias[EXPERTS - K - 1] = -INFINITY;
+    wn_moe_forward(&f.s.ctx, &f.layer, f.x, TOKENS, f.out);
+    assert_int_equal(seen.k, K);
+    f.layer.mixture.expert_count = K; /* a layer of K experts */
+    f.layer.mixture.router.rows = K;
+    for (uint32_t e = 0; e < K; e++)
+        f.layer.mixture.router_bias[e] = 0;
+    wn_moe_forward(&f.s.ctx, &f.layer, f.x, TOKENS, f.out);
+    assert_int_equal(seen.k, K);
+    small_release(&f.s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -293,6 +389,9 @@ int main(void)
         cmocka_unit_test(the_probe_sees_outputs_whose_weighted_sum_is_the_latent_sum),
         cmocka_unit_test(weights_of_experts_that_nobody_chose_are_not_read),
         cmocka_unit_test(ghosts_give_nothing_or_their_mean_and_leave_the_others_their_weights),
+        cmocka_unit_test(a_runner_up_is_shown_and_changes_nothing),
+        cmocka_unit_test(the_runner_up_is_who_enters_when_a_chosen_one_goes),
+        cmocka_unit_test(where_no_more_than_k_are_open_there_is_no_runner_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

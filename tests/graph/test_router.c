@@ -25,7 +25,7 @@ static struct routed route(struct small *s, const double *p, const float *bias)
     s->config.experts_per_token = K;
     for (size_t e = 0; e < EXPERTS; e++)
         r.scores[e] = (float)logit(p[e]);
-    wn_router_choose(&s->ctx, bias, EXPERTS, 1, r.scores, r.choice, r.ids, r.weights);
+    wn_router_choose(&s->ctx, bias, EXPERTS, 1, K, r.scores, r.choice, r.ids, r.weights);
     return r;
 }
 
@@ -137,7 +137,7 @@ static void masking_gives_the_bits_of_renumbering(void **state)
         scores[i] = (float)logit(P[keep[i]]);
         bias[i] = mask[keep[i]];
     }
-    wn_router_choose(&s->ctx, bias, 4, 1, scores, choice, ids, weights);
+    wn_router_choose(&s->ctx, bias, 4, 1, K, scores, choice, ids, weights);
     for (size_t i = 0; i < K; i++)
         assert_int_equal(keep[ids[i]], full.ids[i]);
     assert_memory_equal(weights, full.weights, sizeof weights);
@@ -170,7 +170,7 @@ static void any_number_of_experts_from_k_up_works(void **state)
         for (size_t experts = s->config.experts_per_token; experts <= 896; experts += 110) {
             for (size_t e = 0; e < experts; e++)
                 scores[e] = (float)((e * 37) % experts) / (float)experts;
-            wn_router_choose(&s->ctx, bias, experts, 1, scores, choice, ids, weights);
+            wn_router_choose(&s->ctx, bias, experts, 1, s->config.experts_per_token, scores, choice, ids, weights);
             for (size_t i = 0; i < s->config.experts_per_token; i++) {
                 assert_true(ids[i] < experts);
                 assert_true(i == 0 || choice[ids[i]] <= choice[ids[i - 1]]);

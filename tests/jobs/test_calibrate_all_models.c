@@ -94,7 +94,7 @@ static void take_value(void *arg, const char *name, int32_t layer, const float *
 static void run_brute(struct brute *b, const struct wn_model *m, const struct wn_corpus *c)
 {
     const struct wn_session_options o = {.context = c->longest, .chunk = 7};
-    const struct wn_probe probe = {b, take_value, take_routed};
+    const struct wn_probe probe = {.arg = b, .value = take_value, .routed = take_routed};
     struct wn_err err;
     struct wn_pool *pool = wn_pool_new(1, &err);
     struct wn_weights *w = wn_weights_load(m, &err);

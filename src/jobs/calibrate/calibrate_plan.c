@@ -43,7 +43,7 @@ static uint64_t lay_out(struct wn_calibration_buffers *b, const struct wn_calibr
     b->norms = wn_room_take(&r, chunk, k->experts_per_token, sizeof(double));
     b->totals = wn_room_take(&r, chunk, 1, sizeof(double));
     b->worker_scratch = wn_room_f32(&r, threads, b->worker_floats);
-    return wn_add_capped(r.bytes, wn_graph_scratch(k, chunk, c->corpus.longest));
+    return wn_add_capped(r.bytes, wn_graph_scratch(k, chunk, c->corpus.longest, false));
 }
 
 bool wn_calibration_buffers_init(struct wn_calibration_buffers *b, const struct wn_calibration *c, unsigned threads,

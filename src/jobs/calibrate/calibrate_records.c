@@ -169,7 +169,7 @@ void wn_records_init(struct wn_records *r, const struct wn_config *c, struct wn_
                      double *norms, double *totals)
 {
     *r = (struct wn_records){.sums = sums, .pool = pool, .norms = norms, .totals = totals};
-    r->probe = (struct wn_probe){r, c->latent_size ? add_latent : add_full_width, add_routed};
+    r->probe = (struct wn_probe){.arg = r, .value = c->latent_size ? add_latent : add_full_width, .routed = add_routed};
 }
 
 enum direction { COUNT, SAVE, LOAD };

@@ -58,7 +58,7 @@ static uint64_t lay_out(struct gear *g, const struct wn_eval_job *e, unsigned si
     wn_walk_lay(&g->walk, &r, c, longest);
     g->ctx.worker_floats = wn_graph_worker_floats(c);
     g->ctx.worker_scratch = wn_room_f32(&r, wn_pool_threads(e->pool), g->ctx.worker_floats);
-    return wn_add_capped(r.bytes, wn_graph_scratch(c, chunk, longest));
+    return wn_add_capped(r.bytes, wn_graph_scratch(c, chunk, longest, false));
 }
 
 static bool largest_part(const struct wn_eval_side *s, uint64_t *bytes, uint64_t *head, struct wn_err *err)
