@@ -147,4 +147,5 @@ def main():
             against_first(results)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -44,7 +44,7 @@ WN_API bool wn_ghosts_find(const char *name, enum wn_ghosts *g);
 /* As "mean"; for WN_GHOSTS_BUILT "built". */
 WN_API const char *wn_ghosts_name(enum wn_ghosts g);
 /*
- * For layers that are bound from now on; at first WN_GHOSTS_BUILT. Refused (WN_ERR_ARG): another mode for a model
+ * For layers that are bound from now on; at first WN_GHOSTS_BUILT. Refused (WN_ERR_ARG): skip or mean for a model
  * without ghosts, means where the build has none. Not while another thread binds.
  */
 WN_API WN_CHECKED bool wn_model_set_ghosts(struct wn_model *m, enum wn_ghosts g, struct wn_err *err);

@@ -135,7 +135,7 @@ enum wn_ghosts wn_model_ghosts(const struct wn_model *m)
 
 bool wn_model_set_ghosts(struct wn_model *m, enum wn_ghosts g, struct wn_err *err)
 {
-    if (g != WN_GHOSTS_BUILT && wn_model_ghost_count(m) == 0)
+    if (g != WN_GHOSTS_BUILT && g != WN_GHOSTS_OFF && wn_model_ghost_count(m) == 0)
         return wn_fail(err, WN_ERR_ARG,
                        "'%s': ghosts '%s' were asked for, but the model has none: its routers have a "
                        "row for each expert and no more",

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""What layer budgets and ghosts give back of what a cut costs, as Markdown tables (docs/fidelity.md).
+
+  bench/budgets.py --winnow build/release/cli/winnow --out DIR [--windows 32] [--rows reap,share,...]
+
+Calibrates k3-mini once on the bundled corpus, with means, and probes it. For every weighting and budget each row's plan is
+scored against the whole model on held-out text (eval --masked --against, which agrees bit for bit with the build), and
+compared with the first row in pairs of windows. Finished results are kept in DIR: a stopped run goes on.
+"""
+import argparse
+import os
+
+from fidelity import BUDGETS, DOMAINS, WEIGHTS, Bench, against_first, cell
+
+# name: (words for plan, ghosts)
+ROWS = {
+    "reap": ([], "off"),
+    "share": (["--criterion", "share"], "off"),
+    "loo": (["--criterion", "loo"], "off"),
+    "probe": (["--budget", "probe"], "off"),
+    "proxy": (["--budget", "proxy"], "off"),
+    "ghosts skip": ([], "skip"),
+    "ghosts mean": ([], "mean"),
+    "probe, ghosts skip": (["--budget", "probe"], "skip"),
+    "probe, ghosts mean": (["--budget", "probe"], "mean"),
+    "probe, share, ghosts mean": (["--budget", "probe", "--criterion", "share"], "mean"),
+    "probe, loo, ghosts mean": (["--budget", "probe", "--criterion", "loo"], "mean"),
+}
+
+
+class Budgets(Bench):
+    def calibrate(self):
+        if os.path.exists(self.path("saliency.npz")):
+            return
+        corpus = os.path.join(self.corpora, "calib-mixed.jsonl")
+        self.winnow("calibrate", self.model, "--corpus", corpus, "--means", "-o", self.path("whole.npz"), "--work",
+                    self.path("work"))
+        self.winnow("probe", self.model, self.path("whole.npz"), "--corpus", corpus, "-o", self.path("saliency.npz"),
+                    "--work", self.path("work"))
+
+    def row(self, weights, budget, name):
+        words, ghosts = ROWS[name]
+        keep = BUDGETS[budget]
+        plan = f"{weights}-{keep}-{'-'.join(words).replace('--', '') or 'reap'}"
+        kept = f"{plan}-{ghosts}"
+        if os.path.exists(self.path(kept + ".json")):
+            return self.score(kept, self.model)
+        words = words + ["--keep", str(keep)] + (["--weights", WEIGHTS[weights]] if WEIGHTS[weights] else [])
+        eval_words = ["--masked", self.plan(plan, *words), "--ghosts", ghosts]
+        if ghosts == "mean":
+            eval_words += ["--saliency", self.path("saliency.npz")]
+        return self.score(kept, self.model, *eval_words)
+
+
+def line(name, result):
+    domains = {d["domain"]: d for d in result["domains"]}
+    all_ = result["overall"]
+    return "| " + " | ".join([name, cell(all_), *(cell(domains[d]) for d in DOMAINS),
+                              f"{100 * all_['argmax_agreement']:.1f}", f"{all_['ppl_ratio']:.4f}",
+                              f"{100 * all_['ghosted']:.1f}" if "ghosted" in all_ else "",
+                              f"{100 * all_['misroute']:.1f}"]) + " |"
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--winnow", default="build/release/cli/winnow")
+    p.add_argument("--data", default="data")
+    p.add_argument("--out", required=True)
+    p.add_argument("--windows", type=int, default=32)
+    p.add_argument("--rows", default=",".join(ROWS), help="names of rows, with commas between them ('+' for a comma in one)")
+    p.add_argument("--weights", default="mixed,en+code")
+    args = p.parse_args()
+    b = Budgets(args)
+    b.calibrate()
+    rows = args.rows.split(",") if args.rows != ",".join(ROWS) else list(ROWS)
+    for weights in args.weights.split(","):
+        for budget in BUDGETS:
+            print(f"\n### {budget} kept, weights {weights}\n")
+            print("| | all | " + " | ".join(DOMAINS) +
+                  " | same best token, % | perplexity ratio | to ghosts, % | misrouted, % |")
+            print("|---" * (len(DOMAINS) + 6) + "|", flush=True)
+            results = []
+            for name in rows:
+                results.append((name, b.row(weights, budget, name.replace("+", ","))))
+                print(line(*results[-1]), flush=True)
+            print()
+            against_first(results)
+
+
+if __name__ == "__main__":
+    main()

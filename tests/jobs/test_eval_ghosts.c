@@ -1,0 +1,190 @@
+/* Ghosts of a plan in a whole model: both roads to the bit, the meter against the routing itself, what is refused. */
+#include "eval_fixture.h"
+#include "engine/engine.h"
+#include "jobs/plan/dropped.h"
+#include "sys/file.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WINDOW 70
+
+static struct wn_eval_options ghost_options(enum wn_ghosts ghosts)
+{
+    struct wn_eval_options o = eval_options(WINDOW, 2);
+
+    o.plan = NULL;
+    o.masked = eval_plan_path;
+    o.ghosts = ghosts;
+    return o;
+}
+
+static void check_ghosts(const struct outcome *a, const struct outcome *b)
+{
+    for (int t = 0; t < 3; t++) {
+        const struct wn_eval_domain *x = t < 2 ? &a->r.domains[t] : &a->r.overall;
+        const struct wn_eval_domain *y = t < 2 ? &b->r.domains[t] : &b->r.overall;
+
+        assert_true(x->ghosted > 0.3 && x->ghosted < 1 && x->ghost_choices > 0.3 && x->ghost_choices < 1);
+        assert_true(x->ghosted == y->ghosted && x->ghost_choices == y->ghost_choices);
+    }
+}
+
+static void ghosts_of_a_plan_have_the_same_bits_on_both_roads(void **state)
+{
+    struct wn_eval_options o = ghost_options(WN_GHOSTS_SKIP);
+    struct outcome resident = eval_run(eval_parent, 1, o), streamed, off;
+
+    (void)state;
+    o.stream = true;
+    o.work = eval_work_path;
+    streamed = eval_run(eval_parent, 2, o);
+    off = eval_run(eval_parent, 2, ghost_options(WN_GHOSTS_OFF));
+    eval_check_same(&resident, &streamed, 2);
+    check_ghosts(&resident, &streamed);
+    assert_int_equal(resident.r.ghosts, WN_GHOSTS_SKIP);
+    /* without them the next choices come in, which is another model; nobody is there to be counted */
+    assert_true(off.tokens[5].nll != resident.tokens[5].nll);
+    assert_true(isnan(off.r.overall.ghosted) && isnan(off.r.domains[0].ghost_choices));
+    assert_int_equal(off.r.ghosts, WN_GHOSTS_OFF);
+    eval_release(&resident);
+    eval_release(&streamed);
+    eval_release(&off);
+}
+
+/* What the router gave to the dropped, by the probe. */
+struct routed {
+    double lost;
+    uint64_t tokens, chosen, ghosts;
+};
+
+static void add_routed(void *arg, int32_t layer, const uint32_t *ids, const float *weights, const float *outputs,
+                       size_t tokens, size_t k, size_t width)
+{
+    struct routed *r = arg;
+
+    (void)outputs;
+    (void)width;
+    for (size_t t = 0; t < tokens; t++) {
+        double all = 0, lost = 0;
+
+        for (size_t i = t * k; i < (t + 1) * k; i++) {
+            bool ghost = !eval_stays((uint32_t)layer, ids[i]);
+
+            all += (double)weights[i];
+            lost += ghost ? (double)weights[i] : 0;
+            r->ghosts += ghost;
+        }
+        r->lost += lost / all;
+    }
+    r->tokens += tokens;
+    r->chosen += tokens * k;
+}
+
+static uint32_t *window_of(const char *path, struct wn_err *err)
+{
+    size_t bytes, n;
+    char *text = wn_file_slurp(path, 1 << 20, &bytes, err);
+    uint32_t *ids = NULL;
+
+    CHECK_OK(text && wn_vocab_encode(wn_model_vocab(eval_parent, err), text, bytes, false, &ids, &n, err), err);
+    free(text);
+    assert_true(n >= WINDOW);
+    return ids;
+}
+
+static struct wn_session *ghost_session(struct wn_weights **w, struct wn_dropped *d, struct wn_pool *pool)
+{
+    const struct wn_config *c = wn_model_config(eval_parent);
+    struct wn_session_options so = {.context = WINDOW, .chunk = 33};
+    struct wn_session *s;
+    struct wn_plan plan;
+    struct wn_err err;
+
+    eval_make_plan(&plan, c);
+    CHECK_OK(wn_dropped_init(d, &plan, c, NULL, &err), &err);
+    CHECK_OK(wn_dropped_make_ghosts(d, WN_GHOSTS_SKIP, NULL, eval_parent, &err), &err);
+    wn_plan_release(&plan);
+    *w = wn_weights_load(eval_parent, &err);
+    CHECK_OK(*w, &err);
+    for (uint32_t i = 0; i < c->layer_count; i++)
+        wn_dropped_mask(d, &(*w)->layers[i]);
+    s = wn_session_new(eval_parent, *w, pool, &so, &err);
+    CHECK_OK(s, &err);
+    return s;
+}
+
+static void the_meter_counts_what_the_router_gave_to_ghosts(void **state)
+{
+    struct wn_eval_options o = ghost_options(WN_GHOSTS_SKIP);
+    struct routed seen = {0};
+    const struct wn_probe probe = {.arg = &seen, .routed = add_routed};
+    struct wn_routing routing;
+    struct wn_dropped d;
+    struct wn_weights *w;
+    struct wn_err err;
+    struct wn_pool *pool = wn_pool_new(2, &err);
+    struct wn_session *s;
+    uint32_t *ids = window_of(eval_texts[0].path, &err);
+    struct outcome out;
+
+    (void)state;
+    CHECK_OK(pool, &err);
+    s = ghost_session(&w, &d, pool);
+    wn_session_probe(s, &probe);
+    CHECK_OK(wn_session_feed(s, ids, WINDOW - 1, NULL, NULL, &err), &err);
+    wn_session_routing(s, &routing);
+    assert_int_equal(routing.tokens, seen.tokens);
+    assert_int_equal(routing.chosen, seen.chosen);
+    assert_int_equal(routing.ghosts, seen.ghosts);
+    assert_true(seen.ghosts > 0 && fabs(routing.lost - seen.lost) < 1e-9 * seen.lost);
+    o.max_windows = 1;
+    out = eval_run(eval_parent, 2, o);
+    assert_true(fabs(out.r.domains[0].ghosted - seen.lost / (double)seen.tokens) < 1e-12);
+    assert_true(out.r.domains[0].ghost_choices == (double)seen.ghosts / (double)seen.chosen);
+    eval_release(&out);
+    wn_session_free(s);
+    wn_weights_free(w);
+    wn_dropped_release(&d);
+    wn_pool_free(pool);
+    free(ids);
+}
+
+static void expect_refused(struct wn_eval_options o, const char *why)
+{
+    struct wn_eval_result r;
+    struct wn_err err;
+    struct wn_pool *pool = wn_pool_new(1, &err);
+
+    assert_non_null(pool);
+    assert_false(wn_eval(eval_parent, pool, &o, NULL, &r, &err));
+    assert_int_equal(err.code, WN_ERR_ARG);
+    assert_non_null(strstr(err.msg, why));
+    wn_pool_free(pool);
+}
+
+static void ghosts_without_a_plan_or_means_without_an_archive_are_refused(void **state)
+{
+    struct wn_eval_options o = ghost_options(WN_GHOSTS_MEAN);
+    struct wn_err err;
+
+    (void)state;
+    expect_refused(o, "means of ghosts come from a saliency archive");
+    o.masked = NULL;
+    o.ghosts = WN_GHOSTS_SKIP;
+    expect_refused(o, "there is none");
+    assert_false(wn_model_set_ghosts(eval_parent, WN_GHOSTS_SKIP, &err));
+    assert_non_null(strstr(err.msg, "has none"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ghosts_of_a_plan_have_the_same_bits_on_both_roads),
+        cmocka_unit_test(the_meter_counts_what_the_router_gave_to_ghosts),
+        cmocka_unit_test(ghosts_without_a_plan_or_means_without_an_archive_are_refused),
+    };
+
+    return cmocka_run_group_tests(tests, eval_open_models, eval_close_models);
+}
