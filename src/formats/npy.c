@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/checked.h"
 #include "base/utf8.h"
+#include "quant/quant.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -21,8 +22,8 @@ void wn_npy_release(struct wn_npy *a)
     *a = (struct wn_npy){0};
 }
 
-bool wn_npy_init(struct wn_npy *a, enum wn_npy_kind kind, uint32_t width, uint32_t dims, const uint64_t *shape,
-                 struct wn_err *err)
+bool wn_npy_shape(struct wn_npy *a, enum wn_npy_kind kind, uint32_t width, uint32_t dims, const uint64_t *shape,
+                  struct wn_err *err)
 {
     uint64_t item = wn_npy_item_bytes(kind, width), bytes;
 
@@ -33,9 +34,16 @@ bool wn_npy_init(struct wn_npy *a, enum wn_npy_kind kind, uint32_t width, uint32
                        WN_NPY_DIMS);
     for (uint32_t i = 0; i < dims; i++)
         a->shape[i] = shape[i];
-    if (!wn_npy_count(dims, a->shape, &a->elements) || !wn_mul_u64(a->elements, item, &bytes) || bytes > SIZE_MAX)
-        return wn_fail(err, WN_ERR_ARG, "an array of more than 2^64 bytes");
-    a->data = wn_alloc((size_t)bytes, 1, err);
+    return (wn_npy_count(dims, a->shape, &a->elements) && wn_mul_u64(a->elements, item, &bytes) && bytes <= SIZE_MAX) ||
+           wn_fail(err, WN_ERR_ARG, "an array of more than 2^64 bytes");
+}
+
+bool wn_npy_init(struct wn_npy *a, enum wn_npy_kind kind, uint32_t width, uint32_t dims, const uint64_t *shape,
+                 struct wn_err *err)
+{
+    if (!wn_npy_shape(a, kind, width, dims, shape, err))
+        return false;
+    a->data = wn_alloc((size_t)a->elements, (size_t)wn_npy_item_bytes(kind, width), err);
     return a->data != NULL;
 }
 
@@ -116,6 +124,10 @@ bool wn_npy_as_f64(const struct wn_npy *a, uint64_t i, double *v)
         memcpy(&f, item, sizeof f);
         *v = (double)f;
         return true;
+    case WN_NPY_F16:
+        wn_quant_decoder(WN_F16)(item, &f, 1);
+        *v = (double)f;
+        return true;
     default:
         if (!wn_npy_as_i64(a, i, &whole))
             return false;
@@ -142,6 +154,7 @@ bool wn_npy_as_i64(const struct wn_npy *a, uint64_t i, int64_t *v)
     switch (a->kind) {
     case WN_NPY_F64:
     case WN_NPY_F32:
+    case WN_NPY_F16:
         return wn_npy_as_f64(a, i, &real) && whole_number(real, v);
     case WN_NPY_I64:
         memcpy(v, item, sizeof *v);

@@ -33,6 +33,8 @@ uint64_t wn_npy_item_bytes(enum wn_npy_kind kind, uint32_t width)
     case WN_NPY_F32:
     case WN_NPY_I32:
         return 4;
+    case WN_NPY_F16:
+        return 2;
     case WN_NPY_U8:
     case WN_NPY_BOOL:
         return 1;
@@ -250,12 +252,25 @@ bool wn_npy_header_parse(struct wn_npy_header *h, struct wn_bytes text, struct w
     return check_sizes(h, err);
 }
 
+struct wn_npy wn_npy_of_header(const struct wn_npy_header *h)
+{
+    struct wn_npy a = {.kind = h->stored == WN_NPY_FROM_F16 ? WN_NPY_F16 : h->kind,
+                       .width = h->width,
+                       .dims = h->dims,
+                       .elements = h->elements};
+
+    memcpy(a.shape, h->shape, sizeof a.shape);
+    return a;
+}
+
 /* numpy leaves room for the first dimension to grow to this many digits in place. */
 #define GROWTH 21
 
 static bool add_dict(const struct wn_npy *a, struct wn_buf *out, struct wn_err *err)
 {
-    static const char *const names[] = {"<f8", "<f4", "<i8", "<i4", "|u1", "|b1"};
+    static const char *const names[] = {
+        [WN_NPY_F64] = "<f8", [WN_NPY_F32] = "<f4", [WN_NPY_F16] = "<f2", [WN_NPY_I64] = "<i8",
+        [WN_NPY_I32] = "<i4", [WN_NPY_U8] = "|u1",  [WN_NPY_BOOL] = "|b1"};
     bool ok = a->kind == WN_NPY_UNICODE ? wn_buf_printf(out, err, "{'descr': '<U%" PRIu32 "'", a->width)
                                         : wn_buf_printf(out, err, "{'descr': '%s'", names[a->kind]);
     char digits[GROWTH + 1];

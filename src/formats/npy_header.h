@@ -42,6 +42,9 @@ WN_CHECKED bool wn_npy_count(uint32_t dims, const uint64_t *shape, uint64_t *ele
 /* text: the dict alone, without the magic. Big-endian numbers are refused here. */
 WN_CHECKED bool wn_npy_header_parse(struct wn_npy_header *h, struct wn_bytes text, struct wn_err *err);
 
+/* Kind, shape and number of elements, without data; 16-bit floats as what they are in the file. */
+struct wn_npy wn_npy_of_header(const struct wn_npy_header *h);
+
 /* Appends magic, version, length and dict as numpy.save writes them for a, padded to a multiple of 64. */
 WN_CHECKED bool wn_npy_header_make(const struct wn_npy *a, struct wn_buf *out, struct wn_err *err);
 

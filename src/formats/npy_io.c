@@ -16,7 +16,7 @@
 
 #define HEADER_MAX (1u << 20) /* numpy itself refuses more than 10 000 bytes of dict */
 
-/* Reads magic, version and dict; *used counts their bytes. */
+/* Magic, version and dict; *used counts their bytes. */
 static bool read_header(struct wn_npy_header *h, const struct wn_npy_input *in, uint64_t *used, struct wn_err *err)
 {
     uint8_t start[12];
@@ -144,21 +144,27 @@ static bool read_data(struct wn_npy *a, const struct wn_npy_header *h, const str
     return ok;
 }
 
+bool wn_npy_read_head(struct wn_npy_header *h, const struct wn_npy_input *in, uint64_t *used, struct wn_err *err)
+{
+    if (!read_header(h, in, used, err))
+        return false;
+    return !h->known || h->bytes == in->bytes - *used ||
+           wn_fail(err, WN_ERR_FORMAT, "%" PRIu64 " bytes of data, but shape and dtype '%s' ask for %" PRIu64,
+                   in->bytes - *used, h->descr, h->bytes);
+}
+
 bool wn_npy_read_from(struct wn_npy *a, const struct wn_npy_input *in, bool *known, char descr[24], struct wn_err *err)
 {
     struct wn_npy_header h;
     uint64_t used;
 
     *a = (struct wn_npy){0};
-    if (!read_header(&h, in, &used, err))
+    if (!wn_npy_read_head(&h, in, &used, err))
         return false;
     *known = h.known;
     memcpy(descr, h.descr, sizeof h.descr);
     if (!h.known)
         return true;
-    if (h.bytes != in->bytes - used)
-        return wn_fail(err, WN_ERR_FORMAT, "%" PRIu64 " bytes of data, but shape and dtype '%s' ask for %" PRIu64,
-                       in->bytes - used, h.descr, h.bytes);
     if (wn_npy_init(a, h.kind, h.width, h.dims, h.shape, err) && read_data(a, &h, in, err) &&
         (!h.fortran || turn_to_c_order(a, err)))
         return true;

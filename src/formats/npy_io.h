@@ -4,7 +4,7 @@
 #ifndef WN_FORMATS_NPY_IO_H
 #define WN_FORMATS_NPY_IO_H
 
-#include "formats/npz.h"
+#include "formats/npy_header.h"
 
 struct wn_npy_input {
     /* The next n bytes, all of them. */
@@ -12,6 +12,13 @@ struct wn_npy_input {
     void *arg;
     uint64_t bytes; /* what there is in all: header and data must come to just this */
 };
+
+/*
+ * What stands before the data: *used bytes. Refused unless the data are as many bytes as it asks for (h->known; of
+ * other dtypes nothing is looked at).
+ */
+WN_CHECKED bool wn_npy_read_head(struct wn_npy_header *h, const struct wn_npy_input *in, uint64_t *used,
+                                 struct wn_err *err);
 
 /*
  * Reads one array. Nothing is allocated that `bytes` does not cover. *known is false, and *a empty, for a dtype that

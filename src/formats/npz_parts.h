@@ -1,0 +1,22 @@
+/*
+ * What the files that read npz archives share (npz.c, npz_part.c): libzip behind a few functions.
+ */
+#ifndef WN_FORMATS_NPZ_PARTS_H
+#define WN_FORMATS_NPZ_PARTS_H
+
+#include "formats/npz.h"
+
+#include <zip.h>
+
+/* libzip's words, as an error of ours. */
+bool wn_npz_fail(struct wn_err *err, zip_error_t *e);
+/* A zip in memory, which must stay; NULL on failure. Ended by zip_discard. */
+WN_CHECKED zip_t *wn_npz_open_zip(const void *bytes, size_t n, struct wn_err *err);
+/* The size that an entry claims must be one that its bytes in the archive can have. */
+WN_CHECKED bool wn_npz_check_claims(const zip_stat_t *st, size_t archive_bytes, struct wn_err *err);
+/* The next n bytes of an entry, a zip_file_t; for struct wn_npy_input. */
+WN_CHECKED bool wn_npz_entry_bytes(void *arg, void *dst, size_t n, struct wn_err *err);
+/* An entry that was read from its first byte has ended, and is what its checksum says. */
+WN_CHECKED bool wn_npz_check_end(zip_file_t *f, struct wn_err *err);
+
+#endif
