@@ -10,7 +10,7 @@
 #include <string.h>
 
 static struct {
-    char *keep, *weights, *criterion, *mode, *model, *fit, *size;
+    char *keep, *weights, *criterion, *mode, *model, *lo_model, *fit, *size;
     int min_experts, hi, lo, lo_bits, protect, top_k, raw, context, sessions, checkpoints;
     float bandwidth;
     struct cut_options cut; /* out, force, format, rest_bits, encoder */
@@ -35,6 +35,8 @@ static const struct poptOption table[] = {
     {"raw", 0, POPT_ARG_NONE, &o.raw, 0, "global: compare sums as they are, not shares of their layer's", NULL},
     {"top-k", 0, POPT_ARG_INT, &o.top_k, 0, "experts per token, for an archive that does not tell", "N"},
     {"model", 0, POPT_ARG_STRING, &o.model, 0, "the model to be cut: what the build takes is then told", "MODEL"},
+    {"lo-model", 0, POPT_ARG_STRING, &o.lo_model, 0,
+     "a GGUF of the same model, from which experts of fewer bits will come: their sizes are then known", "LO.gguf"},
     {"format", 0, POPT_ARG_STRING, &o.cut.format, 0, "of the build: gguf, hf or mlx (default: the model's)", "NAME"},
     {"rest-bits", 0, POPT_ARG_STRING, &o.cut.rest_bits, 0, "mlx: as prune has it (default: 8)", "N"},
     {"encoder", 0, POPT_ARG_STRING, &o.cut.encoder, 0, "mlx: as prune has it (default: fit)", "NAME"},
@@ -143,7 +145,8 @@ static bool read_mode(const struct command *self, enum wn_plan_mode *mode, int *
 /* Options that mean something only beside others. */
 static bool check_together(const struct command *self, enum wn_plan_mode mode, int *code)
 {
-    const char *without_model = o.fit             ? "fit"
+    const char *without_model = o.lo_model        ? "lo-model"
+                                : o.fit           ? "fit"
                                 : o.size          ? "size"
                                 : o.cut.format    ? "format"
                                 : o.context       ? "ctx"
@@ -160,6 +163,12 @@ static bool check_together(const struct command *self, enum wn_plan_mode mode, i
         *code = opt_wrong(self, "--%s goes with --mode graded", o.hi ? "hi" : "lo");
     else if (mode == WN_PLAN_GRADED && (!o.hi || !o.lo) && !o.fit && !o.size)
         *code = opt_wrong(self, "--mode graded wants --hi and --lo, or --fit or --size to find them");
+    else if (o.lo_model && o.lo_bits)
+        *code = opt_wrong(self, "--lo-bits and --lo-model exclude each other: the bits are those of the second model");
+    else if (o.lo_model && mode == WN_PLAN_UNIFORM)
+        *code = opt_wrong(self, "--lo-model goes with --mode graded or global");
+    else if (o.lo_model && mode == WN_PLAN_GLOBAL && !o.fit && !o.size)
+        *code = opt_wrong(self, "--lo-model with --mode global needs a budget in bytes: --fit or --size");
     else if (o.lo_bits && mode == WN_PLAN_UNIFORM)
         *code = opt_wrong(self, "--lo-bits goes with --mode graded or global");
     else if (o.lo_bits && mode == WN_PLAN_GLOBAL && !o.fit && !o.size)
@@ -192,7 +201,8 @@ static bool read_call(const struct command *self, struct wn_plan_options *p, str
     f->context = (uint32_t)o.context;
     f->sessions = (uint32_t)o.sessions;
     f->checkpoints = (uint32_t)o.checkpoints;
-    f->lo_bits = (unsigned)(o.lo_bits ? o.lo_bits : p->mode == WN_PLAN_GRADED ? 2 : 0);
+    f->lo_source = o.lo_model;
+    f->lo_bits = (unsigned)(o.lo_bits ? o.lo_bits : p->mode == WN_PLAN_GRADED && !o.lo_model ? 2 : 0);
     p->lo_bits = f->lo_bits;
     p->hi = (uint32_t)o.hi;
     p->lo = (uint32_t)o.lo;
@@ -266,7 +276,7 @@ static int make(const char *archive, const struct wn_plan_options *p, const stru
 /* With a model: opened if winnow computes it, priced if not. */
 static int make_with_model(const char *archive, struct wn_plan_options *p, struct wn_fit_options *f)
 {
-    const char *inputs[] = {archive, model_path(o.model)};
+    const char *inputs[] = {archive, model_path(o.model), o.lo_model};
     struct wn_err err;
     struct wn_model *m = wn_model_open(inputs[1], &err);
     struct wn_pool *pool = make_pool(&err);
@@ -278,7 +288,7 @@ static int make_with_model(const char *archive, struct wn_plan_options *p, struc
     else
         talk("%s; only its sizes are known, not what it takes to run", err.msg);
     f->threads = pool ? wn_pool_threads(pool) : 1;
-    if (!pool || (o.cut.out && !wn_output_spares(o.cut.out, inputs, 2, m, &err)) ||
+    if (!pool || (o.cut.out && !wn_output_spares(o.cut.out, inputs, 3, m, &err)) ||
         (m && f->context && !context_fits(m, f->context, &err)) || !(fit = wn_fit_new(inputs[1], m, f, &err))) {
         code = talk_failed(&err);
     } else {

@@ -7,12 +7,14 @@
 #include <winnow/prune.h>
 
 static struct {
-    char *source, *plan;
+    char *source, *plan, *lo_model;
 } o;
 
 static const struct poptOption table[] = {
     {"source", 's', POPT_ARG_STRING, &o.source, 0, "the model that OUT was made from", "MODEL"},
     {"plan", 'p', POPT_ARG_STRING, &o.plan, 0, "the plan it was cut by (none: the identity)", "FILE"},
+    {"lo-model", 0, POPT_ARG_STRING, &o.lo_model, 0, "of a build from two parents: the one of the second banks",
+     "LO.gguf"},
     POPT_TABLEEND};
 
 /* What was verified against what: a log that can be told from another build's. */
@@ -21,6 +23,10 @@ static json_t *put_what(json_t *j, const struct wn_verify_result *r)
     j = json_put(j, "model_fingerprint", json_text(r->fingerprint));
     j = json_put(j, "source", o.source ? json_text(o.source) : json_null());
     j = json_put(j, "source_fingerprint", o.source ? json_text(r->source_fingerprint) : json_null());
+    if (o.lo_model) {
+        j = json_put(j, "lo_model", json_text(o.lo_model));
+        j = json_put(j, "lo_model_fingerprint", json_text(r->lo_fingerprint));
+    }
     return json_put(j, "plan", o.plan ? json_text(o.plan) : json_null());
 }
 
@@ -72,9 +78,12 @@ static int run(const struct command *self, int argc, const char **argv)
         return code;
     if (o.plan && !o.source)
         return opt_wrong(self, "--plan needs --source");
+    if (o.lo_model && !o.plan)
+        return opt_wrong(self, "--lo-model needs --source and --plan, which says what came from it");
     if (o.plan && !wn_plan_read(&plan, o.plan, &err))
         return talk_failed(&err);
-    ok = wn_verify(model_path(args[0]), o.source ? model_path(o.source) : NULL, o.plan ? &plan : NULL, &job, &r, &err);
+    ok = wn_verify_of_two(model_path(args[0]), o.source ? model_path(o.source) : NULL, o.lo_model,
+                          o.plan ? &plan : NULL, &job, &r, &err);
     wn_plan_release(&plan);
     if (!ok && err.code != WN_ERR_DIFFERENT)
         return talk_failed(&err);

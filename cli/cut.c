@@ -17,6 +17,9 @@ static void print_result(const char *out, const struct wn_prune_result *r, bool 
         text_size(r->out_bytes, size, sizeof size), text_count(r->out_bytes, bytes, sizeof bytes),
         text_count(r->out_tensor_bytes, tensor, sizeof tensor),
         r->source_bytes ? 100.0 * (double)r->out_bytes / (double)r->source_bytes : 0);
+    if (r->lo_weights)
+        say("second banks       %s of it, from the second model: %.2f bits a weight\n",
+            text_size(r->lo_bytes, size, sizeof size), 8 * (double)r->lo_bytes / (double)r->lo_weights);
     if (!dry_run && r->files_taken_up)
         say("taken up           %" PRIu32 " file%s that an earlier run finished\n", r->files_taken_up,
             r->files_taken_up == 1 ? "" : "s");
@@ -27,11 +30,16 @@ static void print_result(const char *out, const struct wn_prune_result *r, bool 
 
 static json_t *json_result(const char *out, const struct wn_prune_result *r, bool dry_run)
 {
-    return json_pack("{so sb sI sI sI sI sI sI sI sf}", "out", json_text(out), "dry_run", dry_run, "source_bytes",
-                     (json_int_t)r->source_bytes, "out_bytes", (json_int_t)r->out_bytes, "out_tensor_bytes",
-                     (json_int_t)r->out_tensor_bytes, "files", (json_int_t)r->files, "tensors", (json_int_t)r->tensors,
-                     "files_taken_up", (json_int_t)r->files_taken_up, "copied_bytes", (json_int_t)r->copied_bytes,
-                     "seconds", r->seconds);
+    json_t *j = json_pack("{so sb sI sI sI sI sI sI sI sf}", "out", json_text(out), "dry_run", dry_run, "source_bytes",
+                          (json_int_t)r->source_bytes, "out_bytes", (json_int_t)r->out_bytes, "out_tensor_bytes",
+                          (json_int_t)r->out_tensor_bytes, "files", (json_int_t)r->files, "tensors",
+                          (json_int_t)r->tensors, "files_taken_up", (json_int_t)r->files_taken_up, "copied_bytes",
+                          (json_int_t)r->copied_bytes, "seconds", r->seconds);
+
+    if (!r->lo_weights)
+        return j;
+    j = json_put(j, "lo_bytes", json_integer((json_int_t)r->lo_bytes));
+    return json_put(j, "lo_weights", json_integer((json_int_t)r->lo_weights));
 }
 
 /* What stands behind the last slash. */
@@ -88,6 +96,8 @@ static bool take_consume(const struct command *self, const struct cut_options *o
         (void)opt_wrong(self, "--consume destroys the source's weights on the way; it needs --yes");
     else if (o->yes && !o->consume)
         (void)opt_wrong(self, "--yes goes with --consume");
+    else if (o->consume && o->lo_model)
+        (void)opt_wrong(self, "--consume and --lo-model exclude each other: each parent is whole without the other");
     else if (o->consume && (o->no_hash || o->force))
         (void)opt_wrong(self, "--consume and --%s exclude each other", o->no_hash ? "no-hash" : "force");
     else
@@ -98,6 +108,7 @@ static bool take_consume(const struct command *self, const struct cut_options *o
 int cut(const struct command *self, const char *source, const struct wn_plan *plan, const struct cut_options *o)
 {
     struct wn_prune_options p = {.source = source,
+                                 .lo_source = o->lo_model,
                                  .out = o->out,
                                  .plan = plan,
                                  .overwrite = o->force,
@@ -107,7 +118,7 @@ int cut(const struct command *self, const char *source, const struct wn_plan *pl
                                  .hashes = !o->no_hash,
                                  .plan_file = o->plan,
                                  .consume = o->consume};
-    const char *inputs[] = {o->plan, source}; /* the source too: it may be one without a model */
+    const char *inputs[] = {o->plan, source, o->lo_model}; /* the source too: it may be one without a model */
     struct wn_job job = talk_job();
     struct wn_prune_result r;
     struct wn_model *m;
@@ -134,7 +145,7 @@ int cut(const struct command *self, const char *source, const struct wn_plan *pl
     p.model = m = wn_model_open(source, &err);
     if (m)
         tell_warning(m);
-    ok = wn_output_spares(o->out, inputs, 2, m, &err) && (p.pool = make_pool(&err)) && wn_prune(&p, &job, &r, &err);
+    ok = wn_output_spares(o->out, inputs, 3, m, &err) && (p.pool = make_pool(&err)) && wn_prune(&p, &job, &r, &err);
     wn_pool_free(p.pool);
     wn_model_close(m);
     if (!ok)

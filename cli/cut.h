@@ -8,7 +8,7 @@
 #include <winnow/prune.h>
 
 struct cut_options {
-    char *out, *shard_size, *format, *rest_bits, *encoder;
+    char *out, *shard_size, *format, *rest_bits, *encoder, *lo_model;
     const char *plan; /* the plan's file, which the output must spare; NULL: none */
     int joined, dry_run, force, force_plan, no_hash, consume, yes;
 };

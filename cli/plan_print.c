@@ -60,6 +60,10 @@ static json_t *json_build(const struct plan_shown *p)
         json_pack("{sI sI sI sI}", "out_bytes", (json_int_t)l->file_bytes, "out_tensor_bytes",
                   (json_int_t)l->tensor_bytes, "files", (json_int_t)l->files, "tensors", (json_int_t)l->tensors);
 
+    if (l->lo_weights) {
+        j = json_put(j, "lo_bytes", json_integer((json_int_t)l->lo_bytes));
+        j = json_put(j, "lo_weights", json_integer((json_int_t)l->lo_weights));
+    }
     if (l->budget)
         j = json_put(j, "budget", json_integer((json_int_t)l->budget));
     if (l->total)
@@ -275,6 +279,9 @@ static void print_build(const struct plan_shown *p)
     say("\nbuild              %s: %s bytes with headers, %s of tensors, in %" PRIu32 " file%s\n",
         text_size(l->file_bytes, size, sizeof size), text_count(l->file_bytes, bytes, sizeof bytes),
         text_count(l->tensor_bytes, tensors, sizeof tensors), l->files, l->files == 1 ? "" : "s");
+    if (l->lo_weights)
+        say("second banks       %s of it, from the second model: %.2f bits a weight\n",
+            text_size(l->lo_bytes, size, sizeof size), 8 * (double)l->lo_bytes / (double)l->lo_weights);
     if (l->token_bytes)
         say("read per token     %s, of them experts %s\n", text_size(l->token_bytes, size, sizeof size),
             text_size(l->token_expert_bytes, bytes, sizeof bytes));

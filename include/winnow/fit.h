@@ -12,8 +12,13 @@ struct wn_fit_options {
     enum wn_format format; /* of the build: as wn_prune has it */
     unsigned rest_bits;    /* the same */
     enum wn_encoder encoder;
-    unsigned
-        lo_bits; /* of graded and mixed plans' second bank: 2, 3, 4, 5, 6, 8; 0: there is none. Needs WN_FORMAT_MLX */
+    /* Of graded and mixed plans' second bank: 2, 3, 4, 5, 6, 8; 0: there is none, or it comes from lo_source. */
+    unsigned lo_bits;
+    /*
+     * The GGUF that second banks are copied from, as wn_prune has it; NULL: none. Sizes are those that its experts
+     * have, and plans call them after its mean bits a weight. Goes with lo_bits 0. Copied.
+     */
+    const char *lo_source;
     /*
      * At most one budget; 0: none. memory: all that a run takes, the rows of wn_fit_ledger; size: tensors of the build.
      */
@@ -52,6 +57,7 @@ struct wn_fit_ledger {
     uint64_t total;
     uint32_t context;
     uint64_t budget;                          /* of memory or size, as it was asked for; 0: none */
+    uint64_t lo_bytes, lo_weights;            /* of second banks that come from lo_source */
     uint64_t one_more;                        /* bytes of one whole expert more in each layer */
     uint64_t token_bytes, token_expert_bytes; /* read to decode one token; of that routed experts */
 };

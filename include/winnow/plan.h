@@ -69,7 +69,8 @@ struct wn_plan_options {
     uint32_t keep;
     double keep_share; /* 0..1 of num_experts, rounded to nearest; used when keep is 0 */
     uint32_t hi, lo;   /* graded; a 0 is solved from the budget of `fit` */
-    uint32_t lo_bits;  /* of experts of fewer bits; graded: 0 is 2; global: 0 is none */
+    /* Of experts of fewer bits. 0: those of the fit's second parent; without one 2 (graded) or none (global). */
+    uint32_t lo_bits;
     /*
      * The largest norms of each layer stay with their bytes, so many experts, wherever the criterion ranks them: they
      * are rare and loud, and a mean does not see them.

@@ -31,6 +31,12 @@ enum wn_encoder {
 
 struct wn_prune_options {
     const char *source, *out;
+    /*
+     * A second parent, a GGUF of the same model at lower precision as `source` is one: the experts to which the plan
+     * gives fewer bits are copied from it, in the type that they have there. Refused, with what differs, when the two
+     * are not one model. NULL: there is none.
+     */
+    const char *lo_source;
     const struct wn_model *model; /* the source, when it is open already: its lists are not read again. May be NULL */
     const struct wn_plan *plan;   /* NULL: the identity plan (`convert`) */
     enum wn_layout layout;
@@ -58,7 +64,8 @@ struct wn_prune_options {
 
 struct wn_prune_result {
     /* Files of weights with their headers, and the index of a folder; on both sides without config and tokenizer. */
-    uint64_t source_bytes, out_bytes;
+    uint64_t source_bytes, out_bytes; /* source: without a second parent */
+    uint64_t lo_bytes, lo_weights;    /* of second banks that a second parent gave */
     uint64_t out_tensor_bytes;
     uint32_t files, files_taken_up; /* of them, finished by an earlier run */
     uint64_t tensors;
@@ -80,6 +87,7 @@ struct wn_verify_result {
     uint64_t hashed_files, hashed_bytes; /* without a source: held against the digests that out has; 0: it has none */
     bool parts_bound; /* without a source: every part is there with its shape; false: headers and counts only */
     char fingerprint[17], source_fingerprint[17]; /* of the headers of out and source; empty: not opened */
+    char lo_fingerprint[17];                      /* of a second parent */
 };
 
 /*
@@ -91,5 +99,9 @@ struct wn_verify_result {
  */
 WN_API WN_CHECKED bool wn_verify(const char *out, const char *source, const struct wn_plan *plan,
                                  const struct wn_job *job, struct wn_verify_result *r, struct wn_err *err);
+/* The same of a build from two parents (wn_prune_options.lo_source), by which second banks are proved. */
+WN_API WN_CHECKED bool wn_verify_of_two(const char *out, const char *source, const char *lo_source,
+                                        const struct wn_plan *plan, const struct wn_job *job,
+                                        struct wn_verify_result *r, struct wn_err *err);
 
 #endif

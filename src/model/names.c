@@ -204,6 +204,20 @@ bool wn_name_beside(const char *weight, const char *what, char out[WN_NAME_BYTES
     return written >= 0 && written < WN_NAME_BYTES;
 }
 
+bool wn_name_write_low(const char *name, char *out, size_t *n)
+{
+    const char *stack = strstr(name, "_exps.");
+    size_t head;
+    struct wn_part part;
+
+    wn_part_of(WN_CONTAINER_GGUF, name, &part);
+    if (!stack || part.axis != WN_AXIS_OUTER || part.router)
+        return false;
+    head = (size_t)(stack - name) + strlen("_exps");
+    *n = (size_t)sprintf(out, "%.*s_lo%s", (int)head, name, name + head);
+    return true;
+}
+
 bool wn_name_is_embedding(const char *name)
 {
     const struct wn_role_names *row = wn_role_names(WN_ROLE_EMBEDDING);

@@ -102,6 +102,13 @@ WN_CHECKED bool wn_name_write(enum wn_naming naming, const char *prefix, enum wn
  */
 WN_CHECKED bool wn_name_beside(const char *weight, const char *what, char out[WN_NAME_BYTES]);
 
+/*
+ * GGUF, from a tensor of a stack of experts, "blk.7.ffn_up_exps.bias": what its like in the second bank is called,
+ * "blk.7.ffn_up_exps_lo.bias", into out, which has room for three bytes and a NUL more than the name; *n is its length.
+ * False when the name is no stack's.
+ */
+WN_CHECKED bool wn_name_write_low(const char *name, char *out, size_t *n);
+
 /* True for the table that a token reads one row of, in whichever naming; in parts where MLX quantises it. */
 bool wn_name_is_embedding(const char *name);
 

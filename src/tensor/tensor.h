@@ -32,6 +32,23 @@ static inline uint64_t wn_tensor_elements(const struct wn_tensor *t)
     return n;
 }
 
+/* Whether two shapes are the same but for dimensions of 1, which writers leave in or out. */
+static inline bool wn_shape_is_alike(uint32_t a_dims, const uint64_t *a, uint32_t b_dims, const uint64_t *b)
+{
+    uint32_t i = 0, k = 0;
+
+    for (;;) {
+        while (i < a_dims && a[i] == 1)
+            i++;
+        while (k < b_dims && b[k] == 1)
+            k++;
+        if (i == a_dims || k == b_dims)
+            return i == a_dims && k == b_dims;
+        if (a[i++] != b[k++])
+            return false;
+    }
+}
+
 /*
  * A matrix in memory: rows of cols weights of one type, each row a whole number of blocks. A borrowed view; it owns
  * nothing. WN_MXFP4_SPLIT has one e8m0 byte per 32 columns in `scales`. Affine types have a scale and a bias per

@@ -1,5 +1,5 @@
 /* What a build takes, told before it is made: against the prune that makes it, and against what is bound of it. */
-#include "prune_help.h"
+#include "two_parents.h"
 #include "jobs/plan/fit.h"
 #include "model/weights.h"
 #include <winnow/session.h>
@@ -10,6 +10,8 @@
 
 #define HF      "golden/text/tiny-a/hf"
 #define ARCHIVE "golden/text/tiny-a/ref/saliency.npz"
+
+#define TINY_A "golden/text/tiny-a/gguf/tiny-a-BF16-MXFP4.gguf"
 
 static struct wn_fit *open_fit(struct wn_model **m, const struct wn_fit_options *o)
 {
@@ -44,9 +46,15 @@ static uint64_t bound_bytes(const struct wn_fit *f, const struct wn_plan *p)
 static void check_build(const struct wn_fit *f, const struct wn_plan *p, const struct wn_fit_ledger *l,
                         enum wn_format format)
 {
-    const char *out = wn_test_path(wn_test_folder(), format == WN_FORMAT_GGUF ? "cut.gguf" : "cut");
-    const struct wn_prune_options o = {
-        .source = f->path, .out = out, .model = f->model, .plan = p, .force_plan = true, .format = format};
+    bool gguf = format == WN_FORMAT_GGUF || wn_source_gguf(wn_model_source(f->model));
+    const char *out = wn_test_path(wn_test_folder(), gguf ? "cut.gguf" : "cut");
+    const struct wn_prune_options o = {.source = f->path,
+                                       .lo_source = f->options.lo_source,
+                                       .out = out,
+                                       .model = f->model,
+                                       .plan = p,
+                                       .force_plan = true,
+                                       .format = format};
     const struct wn_session_options session = {.context = 64};
     struct wn_session_memory need;
     struct wn_inspection in;
@@ -143,6 +151,116 @@ static void a_graded_gguf_is_priced_to_the_byte(void **state)
     wn_plan_release(&p);
     wn_fit_free(f);
     wn_model_close(m);
+}
+
+struct twins {
+    char hi[512], lo[512];
+    struct wn_model *m;
+    struct wn_fit *f;
+};
+
+static void open_twins(struct twins *t, enum wn_type hi, uint64_t size)
+{
+    struct wn_fit_options fit = {.context = 64, .size = size};
+    struct wn_err err;
+
+    (void)snprintf(t->hi, sizeof t->hi, "%s", twin_parent_of(wn_test_need_data(TINY_A), hi));
+    (void)snprintf(t->lo, sizeof t->lo, "%s", wn_test_need_data(TINY_A));
+    t->m = wn_model_open(t->hi, &err);
+    CHECK_OK(t->m, &err);
+    fit.lo_source = t->lo;
+    t->f = wn_fit_new(t->hi, t->m, &fit, &err);
+    CHECK_OK(t->f, &err);
+}
+
+static void close_twins(struct twins *t)
+{
+    wn_fit_free(t->f);
+    wn_model_close(t->m);
+}
+
+/* What the second parent's experts weigh, what is left of them, and the build to the byte. */
+static void experts_of_a_second_parent_are_priced_by_it(void **state)
+{
+    struct wn_plan_options o = {.mode = WN_PLAN_GRADED, .hi = 4, .lo = 3, .min_experts = 4};
+    struct wn_plan_kept kept;
+    struct wn_fit_ledger l;
+    struct wn_plan p;
+    struct wn_err err;
+    struct twins t;
+    bool measured;
+
+    (void)state;
+    open_twins(&t, WN_Q8_0, 0);
+    assert_int_equal(t.f->layers[0].slab, 3 * 64 * 3 * 34);
+    assert_int_equal(t.f->layers[11].low_slab, 3 * 64 * 3 * 17);
+    /* these Q8_0 were made of the MXFP4, so that what is left of them is nearly all */
+    assert_true(wn_fit_fidelity(t.f, &measured) > 0.999 && wn_fit_fidelity(t.f, &measured) < 1 && measured);
+    o.fit = t.f;
+    make(&o, &p, &kept);
+    assert_int_equal(p.layers[0].lo_bits, 4);
+    CHECK_OK(wn_fit_predict(t.f, &p, kept.low_routed, &l, &err), &err);
+    assert_int_equal(l.lo_weights, 12 * 3 * 3 * 64 * 96);
+    assert_int_equal(l.lo_bytes, 12 * 3 * t.f->layers[1].low_slab);
+    check_build(t.f, &p, &l, WN_FORMAT_AS_SOURCE);
+    wn_plan_kept_release(&kept);
+    wn_plan_release(&p);
+    close_twins(&t);
+}
+
+/* The budget is in exact bytes: the best pair fits, and neither one more of either kind would. */
+static void a_budget_is_solved_with_both_parents_sizes(void **state)
+{
+    const uint64_t size = 5000000;
+    struct wn_plan_options o = {.mode = WN_PLAN_GRADED, .min_experts = 4};
+    uint64_t hi_row, lo_row;
+    struct wn_plan_kept kept;
+    struct wn_fit_ledger l;
+    struct wn_plan p;
+    struct wn_err err;
+    struct twins t;
+
+    (void)state;
+    open_twins(&t, WN_Q8_0, size);
+    o.fit = t.f;
+    make(&o, &p, &kept);
+    CHECK_OK(wn_fit_predict(t.f, &p, kept.low_routed, &l, &err), &err);
+    hi_row = 12 * t.f->layers[0].slab;
+    lo_row = 12 * t.f->layers[0].low_slab;
+    assert_true(l.tensor_bytes <= size);
+    assert_true(p.layers[0].keep_count == 16 ? l.tensor_bytes + hi_row - lo_row > size
+                                             : l.tensor_bytes + lo_row > size);
+    check_build(t.f, &p, &l, WN_FORMAT_AS_SOURCE);
+    wn_plan_kept_release(&kept);
+    wn_plan_release(&p);
+    close_twins(&t);
+}
+
+static void refused_twins(const char *hi, const char *lo, const struct wn_fit_options *with, const char *part)
+{
+    struct wn_fit_options o = *with;
+    struct wn_err err;
+    struct wn_model *m = wn_model_open(hi, &err);
+
+    CHECK_OK(m, &err);
+    o.lo_source = lo;
+    CHECK_FAILS(wn_fit_new(hi, m, &o, &err), &err, part);
+    wn_model_close(m);
+}
+
+static void a_second_parent_that_is_none_is_refused(void **state)
+{
+    const struct wn_fit_options none = {0}, mlx = {.format = WN_FORMAT_MLX}, bits = {.lo_bits = 4};
+    char hi[512], lo[512];
+
+    (void)state;
+    (void)snprintf(hi, sizeof hi, "%s", twin_parent(WN_Q8_0));
+    (void)snprintf(lo, sizeof lo, "%s", wn_test_need_data(TWIN_LO));
+    refused_twins(lo, hi, &none, "layer 1: an expert takes 208896 bytes in");
+    refused_twins(hi, wn_test_need_data("golden/text/tiny-a/gguf/tiny-a-BF16-MXFP4.gguf"), &none, "in the first and ");
+    refused_twins(hi, lo, &mlx, "not made into another container");
+    refused_twins(hi, lo, &bits, "of 4 bits and a second model to take them from: one of them is enough");
+    refused_twins(hi, "nowhere.gguf", &none, "'nowhere.gguf'");
 }
 
 /* Bytes of size and of memory; what is solved fits, and one expert more in each layer would not. */
@@ -288,6 +406,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_ledger_is_what_prune_writes_and_what_is_bound_of_it),
         cmocka_unit_test(a_graded_gguf_is_priced_to_the_byte),
+        cmocka_unit_test(experts_of_a_second_parent_are_priced_by_it),
+        cmocka_unit_test(a_budget_is_solved_with_both_parents_sizes),
+        cmocka_unit_test(a_second_parent_that_is_none_is_refused),
         cmocka_unit_test(a_budget_is_filled_and_not_exceeded),
         cmocka_unit_test(what_does_not_fit_is_refused_with_the_sums),
         cmocka_unit_test(what_fewer_bits_leave_is_measured),

@@ -2,8 +2,7 @@
  * Models of other architectures, made here: GGUF is cut for any that stacks its experts, in whatever types it keeps
  * routers and counts; what cannot be cut soundly is refused with the reason.
  */
-#include "prune_help.h"
-#include "formats/sink.h"
+#include "two_parents.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -290,10 +289,81 @@ static void a_graded_build_is_copied_and_not_cut(void **state)
     wn_plan_release(&plan);
 }
 
+static void graded_plan_of(struct wn_plan *p)
+{
+    static const char json[] = "{\"top_k\":2,\"num_experts\":6,\"layers\":{\"1\":{\"keep\":[5,1,4],\"bits\":"
+                               "{\"5\":\"mxfp4\",\"1\":\"4bit\",\"4\":\"4bit\"}}}}";
+    struct wn_err err;
+
+    CHECK_OK(wn_plan_parse(p, json, sizeof json - 1, &err), &err);
+}
+
+/* Biases and scales of a stack go with it, of both banks. */
+static void so_it_is_out_of_two_parents(void **state)
+{
+    const struct decl scale = {"blk.1.ffn_gate_up_exps.scale", WN_F32, 1, {EXPERTS}};
+    const char *folder = wn_test_folder(), *lo = wn_test_path(folder, "lo.gguf"), *hi = wn_test_path(folder, "hi.gguf"),
+               *out = wn_test_path(folder, "out.gguf");
+    enum wn_type whole = WN_F32;
+    struct wn_verify_result v;
+    struct wn_source *s;
+    struct wn_plan plan;
+    struct wn_err err;
+    struct meta m;
+
+    (void)state;
+    graded_plan_of(&plan);
+    start_meta(&m, WN_GGUF_U16, 2);
+    add_number(&m, "moe.block_count", WN_GGUF_U32, 4, 3);
+    write_model(lo, &m, &scale);
+    twin_write(lo, hi, twin_experts, &whole, NULL, 0);
+    twin_prune(hi, lo, out, &plan, WN_LAYOUT_AS_SOURCE, 0);
+    twin_check_bytes(hi, lo, out, &plan);
+    CHECK_OK(wn_verify_of_two(out, hi, lo, &plan, NULL, &v, &err), &err);
+    CHECK_OK(wn_verify(out, NULL, NULL, NULL, &v, &err), &err);
+    assert_int_equal(v.experts, 3);
+    s = wn_source_open(out, &err);
+    CHECK_OK(s, &err);
+    assert_int_equal(wn_source_find(s, "blk.1.ffn_gate_up_exps_lo.scale")->shape[0], 2);
+    assert_int_equal(wn_gguf_find(wn_source_gguf(s), "moe.expert_lo_count")->count, 3);
+    assert_memory_equal(wn_gguf_find(wn_source_gguf(s), "moe.expert_lo_count")->value.at, "\0\0\0\0\2\0\0\0\0\0\0\0",
+                        12);
+    wn_source_close(s);
+    wn_plan_release(&plan);
+}
+
+static void a_second_bank_needs_the_number_of_layers(void **state)
+{
+    const char *folder = wn_test_folder(), *lo = wn_test_path(folder, "lo.gguf"), *hi = wn_test_path(folder, "hi.gguf");
+    enum wn_type whole = WN_F32;
+    struct wn_prune_options o = {.source = hi, .lo_source = lo, .out = wn_test_path(folder, "out.gguf")};
+    struct wn_prune_result r;
+    struct wn_plan plan;
+    struct wn_err err;
+    struct meta m;
+
+    (void)state;
+    graded_plan_of(&plan);
+    o.plan = &plan;
+    start_meta(&m, WN_GGUF_U32, 4);
+    write_model(lo, &m, NULL);
+    twin_write(lo, hi, twin_experts, &whole, NULL, 0);
+    CHECK_FAILS(wn_prune(&o, NULL, &r, &err), &err, "layer 1 has experts, but 'block_count' is 0");
+    start_meta(&m, WN_GGUF_U32, 4);
+    add_number(&m, "moe.block_count", WN_GGUF_U32, 4, 3);
+    add_number(&m, "moe.expert_lo_count", WN_GGUF_U32, 4, 0);
+    twin_write(lo, wn_test_path(folder, "hi2.gguf"), twin_experts, &whole, m.kv, m.n);
+    o.source = wn_test_path(folder, "hi2.gguf");
+    CHECK_FAILS(wn_prune(&o, NULL, &r, &err), &err, "'moe.expert_lo_count' already");
+    wn_plan_release(&plan);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_architecture_is_cut_by_its_slabs),
+        cmocka_unit_test(so_it_is_out_of_two_parents),
+        cmocka_unit_test(a_second_bank_needs_the_number_of_layers),
         cmocka_unit_test(an_unknown_tensor_that_may_run_over_experts_is_refused),
         cmocka_unit_test(an_unknown_tensor_of_another_shape_or_layer_is_copied),
         cmocka_unit_test(groups_of_experts_are_not_cut),

@@ -2,7 +2,7 @@
  * A prune that is killed or fails goes on behind the last file that was complete, wherever it was: after every single
  * write, and after kills at random moments (WINNOW_KILLS of them, `make kills`; a few in ordinary runs).
  */
-#include "prune_help.h"
+#include "two_parents.h"
 #include "jobs/hashing.h"
 #include "sys/file.h"
 #include <winnow/pool.h>
@@ -29,7 +29,7 @@ struct road {
     struct wn_prune_options o;
     struct wn_plan plan;
     struct wn_model *model;
-    char source[512], out[600], folder[512]; /* folder: all that it makes lies in it */
+    char source[512], second[512], out[600], folder[512]; /* folder: all that it makes lies in it */
     char want[512];
 };
 
@@ -49,15 +49,20 @@ static struct wn_prune_result make_ok(struct road *r)
     return result;
 }
 
-static void start_road(struct road *r, const char *source)
+static void start_road_at(struct road *r)
 {
-    snprintf(r->source, sizeof r->source, "%s", wn_test_need_data(source));
     r->o.source = r->source;
     r->o.out = r->out;
     r->o.resume = r->o.hashes = true;
     place(r, wn_test_folder());
     make_ok(r);
     snprintf(r->want, sizeof r->want, "%s", r->folder);
+}
+
+static void start_road(struct road *r, const char *source)
+{
+    snprintf(r->source, sizeof r->source, "%s", wn_test_need_data(source));
+    start_road_at(r);
 }
 
 static void new_place(struct road *r)
@@ -99,6 +104,20 @@ static void made(struct road *r, enum wn_format format)
         r->o.shard_bytes = 2000000;
     }
     start_road(r, HF);
+}
+
+/* Experts in Q8_0 whole, in IQ1_S the others. */
+static void two_parents(struct road *r)
+{
+    const char *hi = twin_parent(WN_Q8_0);
+
+    *r = (struct road){.o = {.layout = WN_LAYOUT_SPLIT, .shard_bytes = 800000}};
+    snprintf(r->second, sizeof r->second, "%s", wn_test_need_data(SET));
+    snprintf(r->source, sizeof r->source, "%s", hi);
+    twin_plan(&r->plan);
+    r->o.plan = &r->plan;
+    r->o.lo_source = r->second;
+    start_road_at(r);
 }
 
 static void check_same_folder(const char *want, const char *have)
@@ -232,6 +251,37 @@ static void so_does_a_gguf_set(void **state)
     (void)state;
     gguf_set(&r);
     check_every_kill(&r, 3);
+    end_road(&r);
+}
+
+static void so_does_a_build_from_two_parents(void **state)
+{
+    struct road r;
+
+    (void)state;
+    two_parents(&r);
+    check_every_kill(&r, 3);
+    end_road(&r);
+}
+
+/* Another second parent of the same shapes and types is another command. */
+static void a_second_parent_that_changed_starts_over(void **state)
+{
+    struct road r;
+    char copy[512];
+
+    (void)state;
+    two_parents(&r);
+    snprintf(copy, sizeof copy, "%s", wn_test_path(wn_test_folder(), "again.gguf"));
+    twin_write(wn_test_need_data(TWIN_LO), copy, NULL, NULL, NULL, 0);
+    for (long n = 0; n < STEPS_MOST; n += 20) {
+        new_place(&r);
+        assert_false(killed_before_write(&r, n));
+        if (wn_path_exists(wn_test_path(r.folder, "t-00002-of-00003.gguf.part")))
+            break;
+    }
+    r.o.lo_source = copy;
+    assert_int_equal(make_ok(&r).files_taken_up, 0);
     end_road(&r);
 }
 
@@ -469,6 +519,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_killed_cut_goes_on_behind_its_last_complete_shard),
         cmocka_unit_test(so_does_a_gguf_set),
+        cmocka_unit_test(so_does_a_build_from_two_parents),
+        cmocka_unit_test(a_second_parent_that_changed_starts_over),
         cmocka_unit_test(so_do_files_that_are_made),
         cmocka_unit_test(a_finished_shard_is_not_written_again),
         cmocka_unit_test(a_file_that_was_changed_since_is_made_anew_with_those_behind_it),

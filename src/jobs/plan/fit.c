@@ -142,13 +142,20 @@ static bool check(const struct wn_fit *f, const struct wn_source *s, struct wn_e
     if (o->memory && !f->model)
         return wn_fail(err, WN_ERR_ARG, "'%s' is no model that winnow computes, so what it takes to run is not known",
                        f->path);
+    if (o->lo_source && wn_recast_is_needed(o->format, s))
+        return wn_fail(err, WN_ERR_ARG, "two parents are copied, byte for byte, and not made into another container");
     if (wn_recast_is_needed(f->options.format, s) && (!f->model || wn_naming_of_source(s) != WN_NAMING_HF))
         return wn_fail(err, WN_ERR_ARG,
                        "'%s' cannot become another container: that goes from HF folders of K3 and its kin only",
                        f->path);
+    if (o->lo_source && o->lo_bits)
+        return wn_fail(err, WN_ERR_ARG,
+                       "experts of %u bits and a second model to take them from: one of them is enough", o->lo_bits);
     if (o->lo_bits && !wn_recast_is_needed(f->options.format, s))
         return wn_fail(err, WN_ERR_ARG,
-                       "experts of %u bits need an MLX folder, or a GGUF made of an HF folder (--format)", o->lo_bits);
+                       "experts of %u bits need an MLX folder, or a GGUF made of an HF folder (--format), or two GGUFs "
+                       "of the model (--lo-model)",
+                       o->lo_bits);
     if (o->lo_bits && o->format == WN_FORMAT_GGUF && o->lo_bits != 2)
         return wn_fail(err, WN_ERR_ARG, "experts of %u bits are not written into a GGUF: 2 are (Q2_K)", o->lo_bits);
     if (o->lo_bits && wn_affine_type(o->lo_bits) == WN_TYPE_COUNT)
@@ -167,6 +174,8 @@ static bool gather(struct wn_fit *f, const struct wn_source *s, struct wn_err *e
         ok = add_recast(f, &keep, err);
     else if (ok)
         add_copy(f, &keep);
+    if (ok && wn_fit_is_of_two(f))
+        ok = wn_fit_add_twin(f, s, err);
     wn_keep_release(&keep);
     return ok && divide(f, err);
 }
@@ -181,7 +190,8 @@ struct wn_fit *wn_fit_new(const char *path, const struct wn_model *m, const stru
     if (ok) {
         f->options = *o;
         f->model = m;
-        ok = (f->path = wn_strdup(path, err)) && gather(f, m ? wn_model_source(m) : s, err) &&
+        ok = (!o->lo_source || (f->options.lo_source = wn_strdup(o->lo_source, err))) &&
+             (f->path = wn_strdup(path, err)) && gather(f, m ? wn_model_source(m) : s, err) &&
              (!m || wn_fit_measure_memory(f, err)) && (!o->lo_bits || wn_fit_measure_fidelity(f, err));
     }
     wn_source_close(s);
@@ -196,6 +206,7 @@ void wn_fit_free(struct wn_fit *f)
     if (!f)
         return;
     free(f->path);
+    free((char *)(uintptr_t)f->options.lo_source);
     free(f->layers);
     free(f);
 }

@@ -1,10 +1,12 @@
 /*
  * A fit from within: what one expert of each layer weighs, and all else. fit.c gathers it, fit_memory.c says what a run
- * takes, fit_fidelity.c what fewer bits leave, fit_predict.c puts the ledger together.
+ * takes, fit_fidelity.c what fewer bits leave, fit_twins.c both of a second GGUF, fit_predict.c puts the ledger
+ * together.
  */
 #ifndef WN_JOBS_PLAN_FIT_H
 #define WN_JOBS_PLAN_FIT_H
 
+#include "formats/source.h"
 #include "jobs/plan/plan_budget.h"
 #include <winnow/fit.h>
 
@@ -16,10 +18,10 @@ struct wn_fit_layer {
 };
 
 struct wn_fit {
-    struct wn_fit_options options;
-    char *path;                   /* owned */
-    const struct wn_model *model; /* borrowed; may be NULL */
-    struct wn_fit_layer *layers;  /* by rising layer; owned */
+    struct wn_fit_options options; /* lo_source: owned; lo_bits: known with it */
+    char *path;                    /* owned */
+    const struct wn_model *model;  /* borrowed; may be NULL */
+    struct wn_fit_layer *layers;   /* by rising layer; owned */
     uint32_t layer_count;
     uint64_t rest, vision;          /* bytes of tensors without an expert axis; of the vision tower */
     uint64_t token_rest;            /* of the rest, what each token reads */
@@ -45,6 +47,16 @@ WN_CHECKED bool wn_fit_measure_memory(struct wn_fit *f, struct wn_err *err);
 uint64_t wn_fit_fixed_memory(const struct wn_fit *f);
 /* Fills fidelity and measured. */
 WN_CHECKED bool wn_fit_measure_fidelity(struct wn_fit *f, struct wn_err *err);
+/* The same from sums of squares: of the error, and of the weights. */
+void wn_fit_set_fidelity(struct wn_fit *f, double error, double energy);
+
+/* Whether the second bank is another GGUF's. */
+bool wn_fit_is_of_two(const struct wn_fit *f);
+/*
+ * What that one makes of it, for layers that are there: low_slab (of all experts, to be divided), lo_bits by name,
+ * fidelity. whole: the first parent. Refuses what prune refuses, and experts that are larger in the second.
+ */
+WN_CHECKED bool wn_fit_add_twin(struct wn_fit *f, const struct wn_source *whole, struct wn_err *err);
 
 /*
  * What experts of these layers weigh, what fewer bits leave of them, and with a budget the room that is left for them.

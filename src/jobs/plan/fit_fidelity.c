@@ -98,6 +98,12 @@ static bool add_layer(const struct wn_fit *f, struct sample *s, uint32_t layer, 
     return ok;
 }
 
+void wn_fit_set_fidelity(struct wn_fit *f, double error, double energy)
+{
+    f->measured = energy > 0 && error >= 0 && error < energy;
+    f->fidelity = f->measured ? 1 - error / energy : FIDELITY_OF_2_BITS;
+}
+
 bool wn_fit_measure_fidelity(struct wn_fit *f, struct wn_err *err)
 {
     struct sample s = {.form = {.bits = f->options.lo_bits, .stored = WN_BF16},
@@ -107,7 +113,6 @@ bool wn_fit_measure_fidelity(struct wn_fit *f, struct wn_err *err)
     for (uint32_t i = 0; i < LAYERS_SAMPLED && i < f->layer_count; i++)
         if (!add_layer(f, &s, f->layers[(uint64_t)f->layer_count * i / LAYERS_SAMPLED].layer, err))
             return false;
-    f->measured = s.energy > 0 && s.error >= 0 && s.error < s.energy;
-    f->fidelity = f->measured ? 1 - s.error / s.energy : FIDELITY_OF_2_BITS;
+    wn_fit_set_fidelity(f, s.error, s.energy);
     return true;
 }

@@ -9,6 +9,7 @@
 static bool size_build(const struct wn_fit *f, const struct wn_plan *p, struct wn_fit_ledger *l, struct wn_err *err)
 {
     const struct wn_prune_options o = {.source = f->path,
+                                       .lo_source = wn_plan_is_graded(p) ? f->options.lo_source : NULL,
                                        .out = NOWHERE,
                                        .model = f->model,
                                        .plan = p,
@@ -26,6 +27,8 @@ static bool size_build(const struct wn_fit *f, const struct wn_plan *p, struct w
     l->tensor_bytes = r.out_tensor_bytes;
     l->files = r.files;
     l->tensors = r.tensors;
+    l->lo_bytes = r.lo_bytes;
+    l->lo_weights = r.lo_weights;
     return true;
 }
 

@@ -257,7 +257,10 @@ static bool choose_graded(struct making *m, struct wn_err *err)
 static bool decide_bits(struct making *m, struct wn_err *err)
 {
     const struct wn_plan_options *o = m->o;
-    uint32_t bits = o->mode == WN_PLAN_UNIFORM ? 0 : o->mode == WN_PLAN_GRADED && !o->lo_bits ? LO_BITS : o->lo_bits;
+    uint32_t usual = o->fit && wn_fit_is_of_two(o->fit) ? wn_fit_lo_bits(o->fit)
+                     : o->mode == WN_PLAN_GRADED        ? LO_BITS
+                                                        : 0;
+    uint32_t bits = o->mode == WN_PLAN_UNIFORM ? 0 : o->lo_bits ? o->lo_bits : usual;
 
     m->choice.lo_bits = bits;
     if (bits && wn_affine_type(bits) == WN_TYPE_COUNT)

@@ -4,6 +4,7 @@
  */
 #include "base/alloc.h"
 #include "jobs/prune/keep_parts.h"
+#include "jobs/prune/twins.h"
 #include "model/names.h"
 
 #include <inttypes.h>
@@ -237,13 +238,42 @@ static bool make_layers(struct wn_keep *k, const struct wn_plan *plan, struct wn
 
 bool wn_keep_init(struct wn_keep *k, const struct wn_source *source, const struct wn_plan *plan, struct wn_err *err)
 {
-    *k = (struct wn_keep){.source = source};
+    return wn_keep_init_of_two(k, source, NULL, plan, err);
+}
+
+/* What the plan takes from a second parent, and that it is worth taking. */
+static bool check_banks(const struct wn_keep *k, struct wn_err *err)
+{
+    uint64_t whole = 0, low = 0;
+
+    for (size_t i = 1; i < k->tensor_count; i++)
+        if (k->tensors[i].source == k->low) {
+            low += k->tensors[i].slab_bytes;
+            whole += k->tensors[i - 1].slab_bytes;
+        }
+    return low < whole ||
+           wn_fail(err, WN_ERR_ARG,
+                   "one expert in each graded layer takes %" PRIu64 " bytes in the second parent and %" PRIu64
+                   " in the first, so that its tail would save nothing (are the two exchanged?)",
+                   low, whole);
+}
+
+bool wn_keep_init_of_two(struct wn_keep *k, const struct wn_source *source, const struct wn_source *low,
+                         const struct wn_plan *plan, struct wn_err *err)
+{
+    bool ok;
+
+    *k = (struct wn_keep){.source = source, .low = low};
     if (plan && wn_naming_of_source(source) == WN_NAMING_MLX)
         return wn_fail(err, WN_ERR_ARG, "this is an MLX folder, which is not cut: cut the model that it was made from");
-    if (make_layers(k, plan, err) && wn_keep_list(k, err))
-        return true;
-    wn_keep_release(k);
-    return false;
+    if (low && (!plan || !wn_plan_is_graded(plan)))
+        return wn_fail(err, WN_ERR_ARG,
+                       "the plan gives no expert fewer bits, so nothing would come from the second parent");
+    ok = make_layers(k, plan, err) && (!low || wn_twins_check(source, low, err)) && wn_keep_list(k, err) &&
+         (!low || check_banks(k, err));
+    if (!ok)
+        wn_keep_release(k);
+    return ok;
 }
 
 void wn_keep_release(struct wn_keep *k)

@@ -21,20 +21,22 @@ struct wn_keep_layer {
     uint32_t experts; /* in the source */
     uint32_t count;   /* that stay */
     uint32_t hi;      /* the first of them, which keep their type; the rest are stored in lo_bits. Ungraded: all */
-    uint32_t lo_bits; /* 0: not graded */
+    uint32_t lo_bits; /* 0: not graded; with a second parent in name only: the type is that parent's */
     uint32_t *keep;   /* [count] old expert of each new one; owned */
     uint32_t *new_of; /* [experts] new expert of each old one, or WN_DROPPED; owned */
 };
 
 /* One tensor of the output. */
 struct wn_keep_tensor {
-    const struct wn_tensor *from;      /* borrowed from the source */
+    const struct wn_tensor *from;      /* borrowed from: */
+    const struct wn_source *source;    /* the keep's, or its second one; borrowed */
     const char *name;                  /* in the output; borrowed from the source or from the keep */
     const struct wn_keep_layer *layer; /* NULL: no expert axis, all bytes as they are */
     enum wn_expert_axis axis;
     bool router;
     uint32_t old_expert, new_expert; /* WN_AXIS_NAME */
-    uint64_t slab_bytes;             /* WN_AXIS_OUTER: bytes of one expert */
+    uint32_t first, count;           /* WN_AXIS_OUTER: new experts first .. first + count - 1 of the layer */
+    uint64_t slab_bytes;             /* the same: bytes of one expert */
     uint64_t shape[WN_DIMS];         /* in the output, outermost first */
     uint64_t bytes;                  /* in the output */
     uint32_t file;                   /* of the output; as in the source until a layout says otherwise */
@@ -42,6 +44,7 @@ struct wn_keep_tensor {
 
 struct wn_keep {
     const struct wn_source *source; /* borrowed */
+    const struct wn_source *low;    /* that second banks are copied from; NULL: there are none; borrowed */
     bool identity;                  /* every expert stays, in its place */
     struct wn_keep_layer *layers;   /* by rising layer; owned */
     uint32_t layer_count;
@@ -57,6 +60,13 @@ struct wn_keep {
  */
 WN_CHECKED bool wn_keep_init(struct wn_keep *k, const struct wn_source *source, const struct wn_plan *plan,
                              struct wn_err *err);
+/*
+ * The same of a graded plan and two parents, GGUFs of one model (jobs/prune/twins.h, which refuses others): in graded
+ * layers the experts of the second bank come from `low`, as tensors of their own behind those of the first. Everything
+ * else is the source's. low is borrowed; NULL: wn_keep_init.
+ */
+WN_CHECKED bool wn_keep_init_of_two(struct wn_keep *k, const struct wn_source *source, const struct wn_source *low,
+                                    const struct wn_plan *plan, struct wn_err *err);
 void wn_keep_release(struct wn_keep *k);
 
 /* NULL when that layer has no experts. */
@@ -70,7 +80,7 @@ bool wn_keep_is_graded(const struct wn_keep *k);
 
 /* A run of source bytes that stays together in the output. */
 struct wn_keep_range {
-    uint64_t from, to; /* offsets within the source's and the output's tensor */
+    uint64_t from, to; /* offsets within t->from and the output's tensor */
     uint64_t bytes;
     uint32_t old_expert, new_expert; /* first of the run; WN_DROPPED without an expert axis */
 };

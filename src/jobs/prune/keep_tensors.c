@@ -4,12 +4,20 @@
  */
 #include "base/alloc.h"
 #include "jobs/prune/keep_parts.h"
+#include "model/names.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* A list that is being made. */
+struct list {
+    struct wn_keep *k;
+    char *names; /* room for the names of the output that are not the source's */
+    struct wn_err *err;
+};
 
 /*
  * A tensor that the table does not know, but whose name or shape speaks of experts: a copy of it might belong to the
@@ -35,8 +43,12 @@ static bool check_unknown(const struct wn_keep *k, const struct wn_tensor *t, co
     return true;
 }
 
-/* One expert of a stacked tensor must be whole blocks, whole bytes. */
-static bool cut_outer(struct wn_keep_tensor *out, const struct wn_tensor *t, struct wn_err *err)
+/*
+ * Slabs first .. first + count - 1 of the layer, out of a stack that has all of its experts. One expert must be whole
+ * blocks, whole bytes.
+ */
+static bool cut_outer(struct wn_keep_tensor *out, const struct wn_tensor *t, uint32_t first, uint32_t count,
+                      struct wn_err *err)
 {
     uint64_t experts = out->layer->experts, inner = wn_tensor_elements(t) / experts;
 
@@ -44,21 +56,23 @@ static bool cut_outer(struct wn_keep_tensor *out, const struct wn_tensor *t, str
         return wn_fail(err, WN_ERR_FORMAT,
                        "tensor '%s': %" PRIu64 " weights of type %s an expert are not whole blocks, it cannot be cut",
                        t->name, inner, wn_type_info(t->type)->name);
+    out->first = first;
+    out->count = count;
     out->slab_bytes = t->bytes / experts;
-    out->shape[0] = out->layer->count;
-    out->bytes = out->slab_bytes * out->layer->count;
+    out->shape[0] = count;
+    out->bytes = out->slab_bytes * count;
     return true;
 }
 
-/* Writes the tensor's name with the new expert number at *at, and moves *at behind it. */
-static void rename_expert(struct wn_keep_tensor *out, const struct wn_part *part, char **at)
+/* Writes the tensor's name with the new expert number into the room for names. */
+static void rename_expert(struct list *l, struct wn_keep_tensor *out, const struct wn_part *part)
 {
     const char *old = out->from->name;
-    int n = sprintf(*at, "%.*s%" PRIu32 "%s", (int)part->expert_at, old, out->new_expert,
+    int n = sprintf(l->names, "%.*s%" PRIu32 "%s", (int)part->expert_at, old, out->new_expert,
                     old + part->expert_at + part->expert_digits);
 
-    out->name = *at;
-    *at += n + 1;
+    out->name = l->names;
+    l->names += n + 1;
 }
 
 /* A stack that has only some of its layer's experts: of a graded build, which is copied as it is or not at all. */
@@ -68,9 +82,48 @@ static bool is_bank(const struct wn_keep *k, const struct wn_tensor *t, const st
            t->shape[0] != wn_keep_find(k, (uint32_t)part->layer)->experts;
 }
 
-static bool keep_tensor(struct wn_keep *k, const struct wn_tensor *t, char **names, struct wn_err *err)
+static void add(struct list *l, const struct wn_keep_tensor *t)
 {
-    struct wn_keep_tensor out = {.from = t, .name = t->name, .bytes = t->bytes, .file = t->file};
+    l->k->tensors[l->k->tensor_count++] = *t;
+}
+
+/* The experts of the second bank, which are the second parent's: behind those of the first one. */
+static bool add_low_bank(struct list *l, const struct wn_keep_tensor *hi)
+{
+    const struct wn_tensor *t = wn_source_find(l->k->low, hi->from->name);
+    const struct wn_keep_layer *layer = hi->layer;
+    struct wn_keep_tensor out = *hi;
+    size_t n;
+
+    assert(t && t->dims == hi->from->dims); /* the two are twins */
+    out.from = t;
+    out.source = l->k->low;
+    if (!wn_name_write_low(hi->name, l->names, &n))
+        return wn_fail(l->err, WN_ERR_FORMAT, "tensor '%s' has no name for a second bank", hi->name);
+    out.name = l->names;
+    l->names += n + 1;
+    if (!cut_outer(&out, t, layer->hi, layer->count - layer->hi, l->err))
+        return wn_fail_in(l->err, "the second parent");
+    add(l, &out);
+    return true;
+}
+
+/* Routers and their biases have all experts in one tensor; stacks too, unless a second bank has a parent of its own. */
+static bool keep_outer(struct list *l, struct wn_keep_tensor *out)
+{
+    const struct wn_keep_layer *layer = out->layer;
+    bool two = l->k->low && !out->router && layer->hi < layer->count;
+
+    if (!cut_outer(out, out->from, 0, two ? layer->hi : layer->count, l->err))
+        return false;
+    add(l, out);
+    return !two || add_low_bank(l, out);
+}
+
+static bool keep_tensor(struct list *l, const struct wn_tensor *t)
+{
+    struct wn_keep *k = l->k;
+    struct wn_keep_tensor out = {.from = t, .source = k->source, .name = t->name, .bytes = t->bytes, .file = t->file};
     struct wn_part part;
 
     wn_part_of(wn_source_container(k->source), t->name, &part);
@@ -78,29 +131,28 @@ static bool keep_tensor(struct wn_keep *k, const struct wn_tensor *t, char **nam
     out.router = part.router;
     if (is_bank(k, t, &part))
         part.axis = WN_AXIS_NONE;
+    out.axis = part.axis;
     if (part.axis == WN_AXIS_NONE) {
-        if (!check_unknown(k, t, &part, err))
+        if (!check_unknown(k, t, &part, l->err))
             return false;
-    } else {
-        out.axis = part.axis;
-        out.layer = wn_keep_find(k, (uint32_t)part.layer);
-        assert(out.layer); /* the census saw this tensor */
+        add(l, &out);
+        return true;
     }
-    if (part.axis == WN_AXIS_OUTER && !cut_outer(&out, t, err))
-        return false;
-    if (part.axis == WN_AXIS_NAME) {
-        out.old_expert = part.expert;
-        out.new_expert = out.layer->new_of[part.expert];
-        if (out.new_expert == WN_DROPPED)
-            return true;
-        if (out.new_expert != out.old_expert)
-            rename_expert(&out, &part, names);
-    }
-    k->tensors[k->tensor_count++] = out;
+    out.layer = wn_keep_find(k, (uint32_t)part.layer);
+    assert(out.layer); /* the census saw this tensor */
+    if (part.axis == WN_AXIS_OUTER)
+        return keep_outer(l, &out);
+    out.old_expert = part.expert;
+    out.new_expert = out.layer->new_of[part.expert];
+    if (out.new_expert == WN_DROPPED)
+        return true;
+    if (out.new_expert != out.old_expert)
+        rename_expert(l, &out, &part);
+    add(l, &out);
     return true;
 }
 
-/* Room for every name with a number of up to five digits in the place of a shorter one. */
+/* Room for every name with a number of up to five digits in the place of a shorter one, or a word more. */
 static size_t name_room(const struct wn_source *source)
 {
     size_t room = 0;
@@ -113,9 +165,9 @@ static size_t name_room(const struct wn_source *source)
 bool wn_keep_list(struct wn_keep *k, struct wn_err *err)
 {
     size_t n = wn_source_tensor_count(k->source);
-    char *names;
+    struct list l = {.k = k, .err = err};
 
-    k->tensors = wn_alloc(n, sizeof(*k->tensors), err);
+    k->tensors = wn_alloc(k->low ? 2 * n : n, sizeof(*k->tensors), err);
     if (!k->tensors)
         return false;
     if (!k->identity) {
@@ -123,9 +175,9 @@ bool wn_keep_list(struct wn_keep *k, struct wn_err *err)
         if (!k->names)
             return false;
     }
-    names = k->names;
+    l.names = k->names;
     for (size_t i = 0; i < n; i++)
-        if (!keep_tensor(k, wn_source_tensor_at(k->source, i), &names, err))
+        if (!keep_tensor(&l, wn_source_tensor_at(k->source, i)))
             return false;
     return true;
 }
@@ -137,13 +189,15 @@ static bool gather_slabs(const struct wn_keep_tensor *t, wn_keep_range_fn *fn, v
 {
     const struct wn_keep_layer *l = t->layer;
 
-    for (uint32_t first = 0, n; first < l->count; first += n) {
-        struct wn_keep_range r = {.old_expert = l->keep[first], .new_expert = first};
+    uint32_t end = t->first + t->count;
 
-        for (n = 1; first + n < l->count && l->keep[first + n] == l->keep[first] + n; n++)
+    for (uint32_t at = t->first, n; at < end; at += n) {
+        struct wn_keep_range r = {.old_expert = l->keep[at], .new_expert = at};
+
+        for (n = 1; at + n < end && l->keep[at + n] == l->keep[at] + n; n++)
             ;
-        r.from = l->keep[first] * t->slab_bytes;
-        r.to = first * t->slab_bytes;
+        r.from = l->keep[at] * t->slab_bytes;
+        r.to = (at - t->first) * t->slab_bytes;
         r.bytes = n * t->slab_bytes;
         if (!fn(arg, t, &r, err))
             return false;

@@ -65,18 +65,22 @@ static bool check_options(const struct wn_prune_options *o, struct wn_err *err)
                        "a source is consumed only for files that are hashed and can be taken up again");
     if (o->consume && o->overwrite)
         return wn_fail(err, WN_ERR_ARG, "a source is not consumed for an output that overwrites another");
+    if (o->consume && o->lo_source)
+        return wn_fail(err, WN_ERR_ARG, "of two parents neither is consumed: each is whole without the other");
     return true;
 }
 
 static bool check_fingerprint(const struct wn_pruning *p, struct wn_err *err)
 {
     const struct wn_plan *plan = p->o->plan;
-    char own[17];
+    char own[17], other[17] = "";
 
     if (!plan || !*plan->model_fingerprint || p->o->force_plan)
         return true;
     wn_source_fingerprint(p->source, own);
-    if (strcmp(own, plan->model_fingerprint) == 0)
+    if (p->low) /* the smaller one is the one that a saliency is likely of */
+        wn_source_fingerprint(p->low, other);
+    if (strcmp(own, plan->model_fingerprint) == 0 || strcmp(other, plan->model_fingerprint) == 0)
         return true;
     return wn_fail(
         err, WN_ERR_ARG,
@@ -103,11 +107,11 @@ static bool prepare_copy(struct wn_pruning *p, struct wn_err *err)
                               .shard_bytes = o->layout == WN_LAYOUT_SPLIT ? o->shard_bytes : 0,
                               .alignment = 1};
 
-    if (wn_keep_is_graded(&p->keep))
-        return wn_fail(
-            err, WN_ERR_ARG,
-            "the plan stores experts in fewer bits, which a copy within the container cannot; it needs --format "
-            "mlx");
+    if (wn_keep_is_graded(&p->keep) && !p->low)
+        return wn_fail(err, WN_ERR_ARG,
+                       "the plan stores experts in fewer bits, which a copy within the container cannot; it needs %s",
+                       wn_pruning_is_gguf(p) ? "--lo-model, another GGUF of the model to take them from"
+                                             : "--format mlx or gguf");
     if (wn_pruning_is_gguf(p)) {
         cut.alignment = wn_source_gguf(p->source)->alignment;
         if (!wn_prune_kv(&p->keep, o->plan, &p->kv, err))
@@ -157,23 +161,33 @@ static bool prepare_recast(struct wn_pruning *p, struct wn_err *err)
     return p->pool != NULL;
 }
 
-static bool prepare(struct wn_pruning *p, struct wn_err *err)
+static bool open_sources(struct wn_pruning *p, struct wn_err *err)
 {
     const struct wn_prune_options *o = p->o;
 
-    if (!check_options(o, err))
-        return false;
     if (o->model)
         p->source = wn_model_source(o->model);
     else
         p->source = o->consume ? wn_source_open_consumed(o->source, err) : wn_source_open(o->source, err);
-    if (!p->source || !check_fingerprint(p, err))
+    if (!p->source || !o->lo_source)
+        return p->source != NULL;
+    p->low = wn_source_open(o->lo_source, err);
+    if (p->low && wn_recast_is_needed(o->format, p->source))
+        return wn_fail(err, WN_ERR_ARG, "two parents are copied, byte for byte, and not made into another container");
+    return p->low != NULL;
+}
+
+static bool prepare(struct wn_pruning *p, struct wn_err *err)
+{
+    const struct wn_prune_options *o = p->o;
+
+    if (!check_options(o, err) || !open_sources(p, err) || !check_fingerprint(p, err))
         return false;
     p->recast = wn_recast_is_needed(o->format, p->source);
     if (o->format == WN_FORMAT_HF && wn_naming_of_source(p->source) != WN_NAMING_HF)
         return wn_fail(err, WN_ERR_ARG, "'%s' is no HF folder, and nothing else can become one", o->source);
-    if (!wn_keep_init(&p->keep, p->source, o->plan, err))
-        return wn_fail_in(err, "'%s'", o->source);
+    if (!wn_keep_init_of_two(&p->keep, p->source, p->low, o->plan, err))
+        return p->low ? wn_fail_in(err, "'%s' with '%s'", o->source, o->lo_source) : wn_fail_in(err, "'%s'", o->source);
     return (p->recast ? prepare_recast(p, err) : prepare_copy(p, err)) &&
            wn_folder_init(&p->folder, &p->keep, o->plan, o->dry_run || wn_pruning_makes_gguf(p) ? NULL : p->job, err) &&
            (!p->recast || wn_pruning_makes_gguf(p) ||
@@ -200,6 +214,14 @@ static bool check_folder(const struct wn_pruning *p, struct wn_err *err)
     return ok;
 }
 
+static bool spares(const char *path, const struct wn_source *s, struct wn_err *err)
+{
+    for (size_t i = 0; s && i < wn_source_file_count(s); i++)
+        if (wn_path_same(path, wn_source_file_at(s, i)->file.path))
+            return wn_fail(err, WN_ERR_ARG, "the output '%s' is a file of the source", path);
+    return true;
+}
+
 /* Nothing of the source may be written over. */
 static bool check_paths(const struct wn_pruning *p, const struct wn_sink *dry, struct wn_err *err)
 {
@@ -214,9 +236,8 @@ static bool check_paths(const struct wn_pruning *p, const struct wn_sink *dry, s
     for (uint32_t f = 0; f < wn_sink_file_count(dry); f++) {
         const char *path = wn_sink_file_path(dry, f);
 
-        for (size_t i = 0; i < wn_source_file_count(p->source); i++)
-            if (wn_path_same(path, wn_source_file_at(p->source, i)->file.path))
-                return wn_fail(err, WN_ERR_ARG, "the output '%s' is a file of the source", path);
+        if (!spares(path, p->source, err) || !spares(path, p->low, err))
+            return false;
         if (!p->o->overwrite && wn_path_exists(path))
             return wn_fail(err, WN_ERR_ARG, "'%s' exists already", path);
     }
@@ -259,6 +280,18 @@ static uint64_t memory_needed(const struct wn_pruning *p)
     return wn_seal_memory(&p->seal) + (p->recast ? wn_recast_memory(&p->made, wn_pool_threads(p->pool)) : COPY_BUFFER);
 }
 
+static void count_low(const struct wn_pruning *p, struct wn_prune_result *r)
+{
+    for (size_t i = 0; p->low && i < p->keep.tensor_count; i++) {
+        const struct wn_keep_tensor *t = &p->keep.tensors[i];
+
+        if (t->source != p->low)
+            continue;
+        r->lo_bytes += t->bytes;
+        r->lo_weights += wn_tensor_elements(t->from) / t->from->shape[0] * t->count;
+    }
+}
+
 static void fill_result(const struct wn_pruning *p, const struct wn_sink *sink, struct wn_prune_result *r)
 {
     for (size_t i = 0; i < wn_source_file_count(p->source); i++)
@@ -266,6 +299,7 @@ static void fill_result(const struct wn_pruning *p, const struct wn_sink *sink, 
     r->source_bytes += wn_pruning_index_bytes(p);
     r->out_bytes = wn_sink_total_bytes(sink);
     r->out_tensor_bytes = p->total;
+    count_low(p, r);
     r->files = wn_sink_file_count(sink);
     r->tensors = p->recast ? p->made.list.n : p->keep.tensor_count;
     r->copied_bytes = p->done;
@@ -336,6 +370,7 @@ bool wn_prune(const struct wn_prune_options *o, const struct wn_job *job, struct
     wn_prune_kv_release(&p.kv);
     free(p.names);
     wn_keep_release(&p.keep);
+    wn_source_close(p.low);
     if (!o->model)
         wn_source_close(p.source);
     return ok;

@@ -4,9 +4,8 @@
 #include <inttypes.h>
 #include <winnow/version.h>
 
-static bool put_source(const struct wn_pruning *p, struct wn_buf *b, struct wn_err *err)
+static bool put_source(const struct wn_pruning *p, const struct wn_source *s, struct wn_buf *b, struct wn_err *err)
 {
-    const struct wn_source *s = p->source;
     char fingerprint[17];
     bool ok;
 
@@ -60,8 +59,8 @@ bool wn_pruning_identity(const struct wn_pruning *p, const struct wn_sink *dry, 
                          struct wn_err *err)
 {
     struct wn_buf b = {0};
-    bool ok = put_source(p, &b, err) && put_plan(p, &b, err) && put_output(p, dry, &b, err) &&
-              wn_hash_bytes(b.at, b.n, digest, err);
+    bool ok = put_source(p, p->source, &b, err) && (!p->low || put_source(p, p->low, &b, err)) &&
+              put_plan(p, &b, err) && put_output(p, dry, &b, err) && wn_hash_bytes(b.at, b.n, digest, err);
 
     wn_buf_release(&b);
     return ok;

@@ -1,5 +1,9 @@
-/* See prune_meta.h: the GGUF side. Records stay raw; one of them gets another number in the same type. */
+/*
+ * See prune_meta.h: the GGUF side. Records stay raw; one of them gets another number in the same type. Graded builds
+ * have one more.
+ */
 #include "base/alloc.h"
+#include "base/bits.h"
 #include "jobs/prune/prune_router.h"
 
 #include <inttypes.h>
@@ -95,41 +99,83 @@ static bool check(const struct wn_keep *k, const struct wn_plan *plan, const str
     return wn_router_check(k, plan, &facts, err);
 }
 
-bool wn_prune_kv(const struct wn_keep *k, const struct wn_plan *plan, struct wn_prune_kv *out, struct wn_err *err)
+/*
+ * One record more: how many experts of each layer lie in the second bank, which is what tells a reader that there is
+ * one. It stands behind all others, so that these keep their places.
+ */
+static bool add_low_counts(const struct wn_keep *k, const struct wn_gguf_meta *m, struct wn_prune_kv *out,
+                           struct wn_err *err)
 {
-    const struct wn_gguf_meta *m = wn_source_gguf(k->source);
+    const uint32_t last = k->layers[k->layer_count - 1].layer;
+    char key[KEY_BYTES], count[4];
+    uint64_t layers = 0;
+
+    if (!find_u64(m, "block_count", &layers, err) || !arch_key(m, "expert_lo_count", key, err))
+        return false;
+    if (layers <= last || layers > UINT32_MAX)
+        return wn_fail(err, WN_ERR_FORMAT,
+                       "layer %" PRIu32 " has experts, but 'block_count' is %" PRIu64 ", so '%s' cannot be written",
+                       last, layers, key);
+    if (wn_gguf_find(m, key))
+        return wn_fail(err, WN_ERR_FORMAT, "there is '%s' already, though no second bank", key);
+    if (!wn_buf_add(&out->own, key, strlen(key), err))
+        return false;
+    for (uint32_t i = 0; i < layers; i++) {
+        const struct wn_keep_layer *l = wn_keep_find(k, i);
+
+        wn_store_le(count, sizeof count, l ? l->count - l->hi : 0);
+        if (!wn_buf_add(&out->own, count, sizeof count, err))
+            return false;
+    }
+    out->kv[out->n++] = (struct wn_gguf_kv){.key = {out->own.at, strlen(key)},
+                                            .type = WN_GGUF_ARRAY,
+                                            .element = WN_GGUF_U32,
+                                            .count = layers,
+                                            .value = {out->own.at + strlen(key), out->own.n - strlen(key)}};
+    return true;
+}
+
+/* The record of the number of experts, in the type it had. */
+static bool set_count(const struct wn_keep *k, const struct wn_gguf_meta *m, struct wn_prune_kv *out,
+                      struct wn_err *err)
+{
     uint64_t count = wn_keep_widest(k, true);
     char key[KEY_BYTES];
 
-    *out = (struct wn_prune_kv){.n = m->n};
-    out->kv = wn_alloc(m->n, sizeof(*out->kv), err);
-    if (!out->kv)
+    if (!arch_key(m, "expert_count", key, err))
         return false;
-    if (m->n)
-        memcpy(out->kv, m->kv, m->n * sizeof(*out->kv));
-    if (k->identity)
-        return true;
-    if (!check(k, plan, m, err) || !arch_key(m, "expert_count", key, err)) {
-        wn_prune_kv_release(out);
-        return false;
-    }
-    for (int i = 0; i < 8; i++)
-        out->value[i] = (char)(count >> (8 * i));
+    wn_store_le(out->value, sizeof out->value, count);
     for (size_t i = 0; i < m->n; i++) {
         if (!wn_bytes_is(m->kv[i].key, key))
             continue;
-        if (integer_bytes(m->kv[i].type) == 0 || !fits(m->kv[i].type, count)) {
-            wn_prune_kv_release(out);
+        if (integer_bytes(m->kv[i].type) == 0 || !fits(m->kv[i].type, count))
             return wn_fail(err, WN_ERR_FORMAT, "'%s' is of type %s, which cannot hold %" PRIu64, key,
                            wn_gguf_value_name(m->kv[i].type), count);
-        }
         out->kv[i].value = (struct wn_bytes){out->value, integer_bytes(m->kv[i].type)};
     }
     return true;
 }
 
+bool wn_prune_kv(const struct wn_keep *k, const struct wn_plan *plan, struct wn_prune_kv *out, struct wn_err *err)
+{
+    const struct wn_gguf_meta *m = wn_source_gguf(k->source);
+
+    *out = (struct wn_prune_kv){.n = m->n};
+    out->kv = wn_alloc(m->n + 1, sizeof(*out->kv), err);
+    if (!out->kv)
+        return false;
+    if (m->n)
+        memcpy(out->kv, m->kv, m->n * sizeof(*out->kv));
+    if (k->identity ||
+        (check(k, plan, m, err) && set_count(k, m, out, err) && (!k->low || add_low_counts(k, m, out, err))))
+        return true;
+    wn_prune_kv_release(out);
+    return false;
+}
+
 void wn_prune_kv_release(struct wn_prune_kv *kv)
 {
     free(kv->kv);
+    wn_buf_release(&kv->own);
     *kv = (struct wn_prune_kv){0};
 }

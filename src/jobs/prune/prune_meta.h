@@ -8,11 +8,15 @@
 #include "base/bytes.h"
 #include "jobs/prune/keep.h"
 
-/* Records of the output. `kv` is owned, what it points to is the source's or `value`: the struct must not be moved. */
+/*
+ * Records of the output: the source's, in their order, and behind them what a second bank needs. `kv` is owned, what it
+ * points to is the source's, `value` or `own`: the struct must not be moved.
+ */
 struct wn_prune_kv {
     struct wn_gguf_kv *kv;
     size_t n;
-    char value[8]; /* the new expert count, in the type it had */
+    char value[8];     /* the new expert count, in the type it had */
+    struct wn_buf own; /* key and value of the record more */
 };
 
 /*

@@ -16,7 +16,7 @@
 struct wn_pruning {
     const struct wn_prune_options *o;
     const struct wn_job *job;
-    struct wn_source *source;
+    struct wn_source *source, *low; /* low: a second parent, or NULL; owned */
     struct wn_keep keep;
     struct wn_prune_kv kv;
     struct wn_prune_later later; /* records, when the files are the source's */

@@ -15,13 +15,18 @@ struct file_space {
 };
 
 /* Holes take no space, so each source file's bytes count by the share of it that is stored. */
-static void count_copies(const struct wn_pruning *p, bool frees, struct file_space *space, double *filled)
+static void count_copies(const struct wn_pruning *p, const struct wn_source *s, bool frees, struct file_space *space,
+                         double *filled)
 {
-    for (size_t i = 0; i < wn_source_file_count(p->source); i++)
-        filled[i] = wn_path_filled(wn_source_file_at(p->source, i)->file.path);
+    for (size_t i = 0; i < wn_source_file_count(s); i++)
+        filled[i] = wn_path_filled(wn_source_file_at(s, i)->file.path);
     for (size_t i = 0; i < p->keep.tensor_count; i++) {
         const struct wn_keep_tensor *t = &p->keep.tensors[i];
-        double share = filled[t->from->file];
+        double share;
+
+        if (t->source != s)
+            continue;
+        share = filled[t->from->file];
 
         space[t->file].takes -= (double)t->bytes * (1 - share);
         space[t->file].frees += frees ? (double)t->from->bytes * share : 0;
@@ -43,22 +48,33 @@ static double space_needed(const struct wn_pruning *p, const struct wn_sink *dry
     return most * SPACE_MARGIN_SHARE + SPACE_MARGIN;
 }
 
+/* The copies out of one parent; room for its files comes and goes here. */
+static bool count_parent(const struct wn_pruning *p, const struct wn_source *s, bool frees, struct file_space *space,
+                         struct wn_err *err)
+{
+    double *filled = wn_alloc(wn_source_file_count(s), sizeof *filled, err);
+
+    if (filled)
+        count_copies(p, s, frees, space, filled);
+    free(filled);
+    return filled != NULL;
+}
+
 static bool find_need(const struct wn_pruning *p, const struct wn_sink *dry, bool frees, double *need,
                       struct wn_err *err)
 {
     uint32_t files = wn_sink_file_count(dry);
     struct file_space *space = wn_alloc(files, sizeof *space, err);
-    double *filled = space ? wn_alloc(wn_source_file_count(p->source), sizeof *filled, err) : NULL;
+    bool ok = space != NULL;
 
-    for (uint32_t f = 0; filled && f < files; f++)
+    for (uint32_t f = 0; ok && f < files; f++)
         space[f].takes = (double)wn_sink_file_bytes(dry, f);
-    if (filled && !p->recast)
-        count_copies(p, frees, space, filled);
-    if (filled)
+    if (ok && !p->recast)
+        ok = count_parent(p, p->source, frees, space, err) && (!p->low || count_parent(p, p->low, false, space, err));
+    if (ok)
         *need = space_needed(p, dry, space);
     free(space);
-    free(filled);
-    return filled != NULL;
+    return ok;
 }
 
 bool wn_pruning_check_space(const struct wn_pruning *p, const struct wn_sink *dry, struct wn_err *err)

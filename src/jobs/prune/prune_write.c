@@ -23,7 +23,7 @@ static bool copy_range(void *arg, const struct wn_keep_tensor *t, const struct w
 
     for (uint64_t at = 0, n; at < r->bytes; at += n) {
         n = r->bytes - at < COPY_STEP ? r->bytes - at : COPY_STEP;
-        if (!wn_sink_copy(p->sink, p->source, t->from, r->from + at, n, err))
+        if (!wn_sink_copy(p->sink, t->source, t->from, r->from + at, n, err))
             return wn_fail_in(err, "tensor '%s'", t->name);
         if (!wn_seal_follow(&p->seal, p->sink, err))
             return false;
@@ -177,7 +177,10 @@ static char **list_beside(const struct wn_pruning *p, size_t *n, struct wn_err *
 
 static bool write_record(struct wn_pruning *p, struct wn_err *err)
 {
-    const struct wn_origin from = {p->o, p->source, !p->recast ? "copy" : wn_pruning_makes_gguf(p) ? "gguf" : "mlx"};
+    const struct wn_origin from = {p->o, p->source, p->low,
+                                   !p->recast                 ? "copy"
+                                   : wn_pruning_makes_gguf(p) ? "gguf"
+                                                              : "mlx"};
     struct wn_buf text = {0};
     struct wn_outfile *to;
     char **beside;

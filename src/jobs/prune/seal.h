@@ -72,8 +72,8 @@ void wn_seal_release(struct wn_seal *r);
 /* What the record tells besides digests. */
 struct wn_origin {
     const struct wn_prune_options *o;
-    const struct wn_source *source;
-    const char *made; /* "copy", "gguf", "mlx" */
+    const struct wn_source *source, *low; /* low: the second parent, or NULL */
+    const char *made;                     /* "copy", "gguf", "mlx" */
 };
 struct wn_folder;
 /*

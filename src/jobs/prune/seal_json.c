@@ -194,6 +194,8 @@ bool wn_seal_text(const struct wn_seal *r, const struct wn_sink *sink, const str
     if (ok) {
         json_object_set_new(root, "weights", weights(r, sink));
         json_object_set_new(root, "parent", parent(from->source));
+        if (from->low)
+            json_object_set_new(root, "lo_parent", parent(from->low));
         json_object_set_new(root, "options", options(from->o));
         add_plan(root, from->o);
         ok = add_experts(root, r, err) && finish(root, out, err);

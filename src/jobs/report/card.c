@@ -61,9 +61,10 @@ static const char *files_of(uint64_t n)
     return n == 1 ? "file" : "files";
 }
 
-static void put_parent(struct wn_html *h, const struct wn_card *c)
+/* what: "made from"; which: the record's key of that parent. */
+static void put_parent(struct wn_html *h, const struct wn_card *c, const char *what, const char *which)
 {
-    json_t *files = json_object_get(json_object_get(c->record, "parent"), "files"), *f;
+    json_t *files = json_object_get(json_object_get(c->record, which), "files"), *f;
     uint64_t bytes = 0;
     size_t i;
 
@@ -72,14 +73,12 @@ static void put_parent(struct wn_html *h, const struct wn_card *c)
 
         bytes += n > 0 ? (uint64_t)n : 0;
     }
-    wn_html_put(h, "| made from, fingerprint of its headers | %s |\n",
-                or_not(wn_card_told(c, "parent", "fingerprint")));
+    wn_html_put(h, "| %s, fingerprint of its headers | %s |\n", what, or_not(wn_card_told(c, which, "fingerprint")));
     if (files)
-        wn_html_put(h, "| made from, weights | %s, %zu %s, %'" PRIu64 " bytes |\n",
-                    wn_card_told(c, "parent", "container"), json_array_size(files), files_of(json_array_size(files)),
-                    bytes);
-    if (*wn_card_told(c, "parent", "record"))
-        wn_html_put(h, "| made from, SHA-256 of its record | %s |\n", wn_card_told(c, "parent", "record"));
+        wn_html_put(h, "| %s, weights | %s, %zu %s, %'" PRIu64 " bytes |\n", what, wn_card_told(c, which, "container"),
+                    json_array_size(files), files_of(json_array_size(files)), bytes);
+    if (*wn_card_told(c, which, "record"))
+        wn_html_put(h, "| %s, SHA-256 of its record | %s |\n", what, wn_card_told(c, which, "record"));
 }
 
 static void put_cut(struct wn_html *h, const struct wn_card *c)
@@ -140,7 +139,9 @@ static void put_build(struct wn_html *h, const struct wn_card *c)
     wn_html_put(h, "| fingerprint of its headers | %s |\n", c->in.fingerprint);
     put_experts(h, c);
     put_cut(h, c);
-    put_parent(h, c);
+    put_parent(h, c, "made from", "parent");
+    if (wn_card_has_two_parents(c))
+        put_parent(h, c, "second banks copied from", "lo_parent");
     wn_html_put(h, "| made by winnow | %s |\n| its record, SHA-256 | %s |\n\n", or_not(winnow ? winnow : ""),
                 or_not(c->record_sha));
 }

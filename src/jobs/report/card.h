@@ -48,6 +48,8 @@ const char *wn_card_told(const struct wn_card *c, const char *part, const char *
 bool wn_card_is_pruned(const struct wn_card *c);
 bool wn_card_is_quantized(const struct wn_card *c);
 bool wn_card_is_graded(const struct wn_card *c);
+/* Second banks were copied from another parent than all else. */
+bool wn_card_has_two_parents(const struct wn_card *c);
 
 /* Layers with experts, and how many those have; all 0 when neither config nor record tells. */
 struct wn_card_experts {

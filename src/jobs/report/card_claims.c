@@ -43,6 +43,8 @@ static void put_verify_call(struct wn_html *h, const struct wn_card *c, const st
     wn_html_put(h, " | <code>winnow verify %s", c->name);
     if (*source)
         wn_html_put(h, " --source %s", wn_path_name(source));
+    if (*text_of(log->root, "lo_model"))
+        wn_html_put(h, " --lo-model %s", wn_path_name(text_of(log->root, "lo_model")));
     if (*plan)
         wn_html_put(h, " --plan %s", wn_path_name(plan));
     end_row(h, log);
@@ -61,6 +63,7 @@ static bool has_hashes(const struct wn_card_log *log)
 static void put_source_row(struct wn_html *h, const struct wn_card *c, const struct wn_card_log *log)
 {
     const char *source = text_of(log->root, "source_fingerprint"), *parent = wn_card_told(c, "parent", "fingerprint");
+    const char *low = text_of(log->root, "lo_model_fingerprint");
 
     wn_html_put(h, "| every surviving byte is what the source%s make%s it | ",
                 *text_of(log->root, "plan") ? " and the plan" : "", *text_of(log->root, "plan") ? "" : "s");
@@ -72,6 +75,9 @@ static void put_source_row(struct wn_html *h, const struct wn_card *c, const str
     wn_html_put(h, " bytes compared");
     if (*parent && *source && strcmp(parent, source) != 0)
         wn_html_put(h, "; this source (%s) is not the parent that the record names (%s)", source, parent);
+    if (*low && strcmp(low, wn_card_told(c, "lo_parent", "fingerprint")) != 0)
+        wn_html_put(h, "; this second parent (%s) is not the one that the record names (%s)", low,
+                    wn_card_told(c, "lo_parent", "fingerprint"));
     put_verify_call(h, c, log);
     if (json_is_true(json_object_get(log->root, "identical_files"))) {
         wn_html_put(h, "| every file is byte for byte the source's | yes");
@@ -342,7 +348,9 @@ static void put_not_verified(struct wn_html *h, const struct wn_card *c)
     wn_html_put(h, "\n## Not verified\n\n");
     if (!any(c->verifies, c->verify_count, has_source))
         put_missing(h, c, &some, "every surviving byte is what the source makes it", "verify ",
-                    pruned ? " --source SOURCE --plan PLAN.json --json" : " --source SOURCE --json");
+                    !pruned                      ? " --source SOURCE --json"
+                    : wn_card_has_two_parents(c) ? " --source SOURCE --lo-model LO.gguf --plan PLAN.json --json"
+                                                 : " --source SOURCE --plan PLAN.json --json");
     if (!any(c->verifies, c->verify_count, has_hashes))
         put_missing(h, c, &some, "files have the SHA-256 that the record tells", "verify ", " --json");
     if (pruned && !tells_kept(c))

@@ -24,6 +24,11 @@ bool wn_card_is_pruned(const struct wn_card *c)
     return json_is_object(json_object_get(c->record, "plan"));
 }
 
+bool wn_card_has_two_parents(const struct wn_card *c)
+{
+    return json_is_object(json_object_get(c->record, "lo_parent"));
+}
+
 bool wn_card_is_graded(const struct wn_card *c)
 {
     const struct wn_config *config = c->in.config;
@@ -222,7 +227,8 @@ static bool check_plan(const struct wn_card *c, struct wn_err *err)
     if (*told && strcmp(told, c->plan_log.sha256) != 0)
         return wn_fail(err, WN_ERR_FORMAT, "its SHA-256 is %.16s..., that of the build's plan is %.16s...",
                        c->plan_log.sha256, told);
-    if (!*told && c->plan.model_fingerprint[0] && strcmp(parent, c->plan.model_fingerprint) != 0)
+    if (!*told && c->plan.model_fingerprint[0] && strcmp(parent, c->plan.model_fingerprint) != 0 &&
+        strcmp(wn_card_told(c, "lo_parent", "fingerprint"), c->plan.model_fingerprint) != 0)
         return wn_fail(err, WN_ERR_FORMAT, "it is for model %s, the build's parent is %.40s", c->plan.model_fingerprint,
                        parent);
     return true;

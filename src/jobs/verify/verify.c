@@ -21,8 +21,8 @@
 
 struct verify {
     const struct wn_job *job;
-    const struct wn_source *source, *out;
-    const struct wn_tensor *out_tensor; /* the one that is being compared */
+    const struct wn_source *source, *low, *out; /* low: the second parent, or NULL */
+    const struct wn_tensor *out_tensor;         /* the one that is being compared */
     struct wn_keep keep;
     uint8_t *want, *have; /* [STEP] */
     struct wn_scales scales;
@@ -36,8 +36,8 @@ static bool tell(struct verify *v, struct wn_err *err)
 }
 
 /* Says where: byte `at` of the range, which differs. */
-static bool fail_byte(const struct wn_keep_tensor *t, const struct wn_keep_range *r, uint64_t at, uint8_t have,
-                      uint8_t want, struct wn_err *err)
+static bool fail_byte(const struct verify *v, const struct wn_keep_tensor *t, const struct wn_keep_range *r,
+                      uint64_t at, uint8_t have, uint8_t want, struct wn_err *err)
 {
     uint64_t slab = t->axis == WN_AXIS_OUTER ? t->slab_bytes : t->bytes;
     uint32_t nth = (uint32_t)(at / slab);
@@ -47,16 +47,16 @@ static bool fail_byte(const struct wn_keep_tensor *t, const struct wn_keep_range
                        r->to + at, have, want);
     return wn_fail(err, WN_ERR_DIFFERENT,
                    "layer %" PRIu32 ", new expert %" PRIu32 " (old expert %" PRIu32 "), %s'%s': byte %" PRIu64
-                   " of the expert, %" PRIu64 " of the tensor, is 0x%02x, the source has 0x%02x",
+                   " of the expert, %" PRIu64 " of the tensor, is 0x%02x, the %s has 0x%02x",
                    t->layer->layer, r->new_expert + nth, r->old_expert + nth, t->router ? "router " : "", t->name,
-                   at % slab, r->to + at, have, want);
+                   at % slab, r->to + at, have, t->source == v->low ? "second parent" : "source", want);
 }
 
 /* Bytes from `at` of the range on that are holes in both files, and so equal. */
 static uint64_t common_hole(const struct verify *v, const struct wn_keep_tensor *t, const struct wn_keep_range *r,
                             uint64_t at)
 {
-    const struct wn_file *a = &wn_source_file_at(v->source, t->from->file)->file;
+    const struct wn_file *a = &wn_source_file_at(t->source, t->from->file)->file;
     const struct wn_file *b = &wn_source_file_at(v->out, v->out_tensor->file)->file;
     uint64_t a_at = t->from->at + r->from + at, b_at = v->out_tensor->at + r->to + at;
     uint64_t a_hole = wn_file_next_data(a, a_at) - a_at, b_hole = wn_file_next_data(b, b_at) - b_at;
@@ -71,7 +71,7 @@ static bool compare_bytes(struct verify *v, const struct wn_keep_tensor *t, cons
 {
     size_t i = 0;
 
-    if (!wn_source_read(v->source, t->from, r->from + at, v->want, n, err) ||
+    if (!wn_source_read(t->source, t->from, r->from + at, v->want, n, err) ||
         !wn_source_read(v->out, v->out_tensor, r->to + at, v->have, n, err))
         return false;
     wn_scales_look(&v->scales, t, r->to + at, v->have, n);
@@ -79,7 +79,7 @@ static bool compare_bytes(struct verify *v, const struct wn_keep_tensor *t, cons
         return true;
     while (v->want[i] == v->have[i])
         i++;
-    return fail_byte(t, r, at + i, v->have[i], v->want[i], err);
+    return fail_byte(v, t, r, at + i, v->have[i], v->want[i], err);
 }
 
 /* wn_keep_range_fn */
@@ -217,10 +217,15 @@ static bool compare(struct verify *v, const struct wn_plan *plan, struct wn_veri
 {
     bool same = true, same_weights;
 
+    if (v->low && !(wn_source_gguf(v->source) && wn_source_gguf(v->out)))
+        return wn_fail(err, WN_ERR_ARG, "two parents and what is made of them are GGUFs");
     if (wn_naming_of_source(v->source) != wn_naming_of_source(v->out))
         return wn_verify_recast(v->source, plan, v->out, v->job, r, err);
-    if (!wn_keep_init(&v->keep, v->source, plan, err))
-        return wn_fail_in(err, "the source");
+    if (!wn_keep_init_of_two(&v->keep, v->source, v->low, plan, err))
+        return wn_fail_in(err, v->low ? "the two parents" : "the source");
+    if (wn_keep_is_graded(&v->keep) && !v->low)
+        return wn_fail(err, WN_ERR_ARG,
+                       "the plan gives experts fewer bits, and nothing says where they come from: --lo-model does");
     if (!(v->want = wn_alloc(STEP, 1, err)) || !(v->have = wn_alloc(STEP, 1, err)))
         return false;
     wn_job_note_memory(v->job, 2 * STEP); /* which no page of is there yet */
@@ -241,25 +246,36 @@ static bool compare(struct verify *v, const struct wn_plan *plan, struct wn_veri
 bool wn_verify(const char *out, const char *source, const struct wn_plan *plan, const struct wn_job *job,
                struct wn_verify_result *r, struct wn_err *err)
 {
+    return wn_verify_of_two(out, source, NULL, plan, job, r, err);
+}
+
+bool wn_verify_of_two(const char *out, const char *source, const char *lo_source, const struct wn_plan *plan,
+                      const struct wn_job *job, struct wn_verify_result *r, struct wn_err *err)
+{
     struct verify v = {.job = job, .scales = {.job = job}};
-    struct wn_source *a = NULL, *b = NULL;
+    struct wn_source *a = NULL, *b = NULL, *low = NULL;
     bool ok;
 
     *r = (struct wn_verify_result){0};
     if (!source)
         return wn_verify_alone(out, job, r, err);
-    ok = (a = wn_source_open(source, err)) && (b = wn_source_open(out, err));
+    ok = (a = wn_source_open(source, err)) && (!lo_source || (low = wn_source_open(lo_source, err))) &&
+         (b = wn_source_open(out, err));
     if (ok) {
+        if (low)
+            wn_source_fingerprint(low, r->lo_fingerprint);
         wn_source_fingerprint(a, r->source_fingerprint);
         wn_source_fingerprint(b, r->fingerprint);
     }
     v.source = a;
+    v.low = low;
     v.out = b;
     ok = ok && (compare(&v, plan, r, err) || wn_fail_in(err, "'%s'", out));
     free(v.want);
     free(v.have);
     wn_keep_release(&v.keep);
     wn_source_close(b);
+    wn_source_close(low);
     wn_source_close(a);
     return ok;
 }

@@ -76,21 +76,12 @@ static bool compare_bytes(void *arg, const void *bytes, size_t n, struct wn_err 
 
 static bool check_shape(const struct wn_recast_tensor *t, const struct wn_tensor *have, struct wn_err *err)
 {
-    uint64_t a[WN_DIMS], b[WN_DIMS];
-    uint32_t n = 0, m = 0;
-
     if (!have)
         return wn_fail(err, WN_ERR_DIFFERENT, "tensor '%s' is missing", t->name);
     if (have->type != wn_recast_file_type(t))
         return wn_fail(err, WN_ERR_DIFFERENT, "tensor '%s' is of type %s, wanted %s", t->name,
                        wn_type_info(have->type)->name, wn_type_info(wn_recast_file_type(t))->name);
-    for (uint32_t d = 0; d < t->dims; d++)
-        if (t->shape[d] != 1)
-            a[n++] = t->shape[d];
-    for (uint32_t d = 0; d < have->dims; d++)
-        if (have->shape[d] != 1)
-            b[m++] = have->shape[d];
-    if (n != m || memcmp(a, b, n * sizeof a[0]) != 0 || have->bytes != wn_recast_bytes(t))
+    if (!wn_shape_is_alike(t->dims, t->shape, have->dims, have->shape) || have->bytes != wn_recast_bytes(t))
         return wn_fail(err, WN_ERR_DIFFERENT,
                        "tensor '%s' has another shape than wanted (%" PRIu64 " bytes, not %" PRIu64 ")", t->name,
                        have->bytes, wn_recast_bytes(t));
