@@ -111,7 +111,10 @@ struct wn_eval_result {
     uint32_t window;
     char model_fingerprint[17], parent_fingerprint[17]; /* of the headers; the latter empty without a parent */
     char plan_sha256[65];                               /* of the file of `masked` or `plan`; empty without */
-    /* Where the dropped experts are known from: "plan", "model" (all there, or config.json); NULL: not known. */
+    /*
+     * Where the dropped experts are known from: "plan", "record" (the model's, which names this parent), "model" (all
+     * there, or config.json); NULL: not known.
+     */
     const char *dropped;
     enum wn_ghosts ghosts; /* of the model, masked or built; WN_GHOSTS_OFF: none are chosen */
     struct wn_eval_need need;

@@ -3,6 +3,8 @@
  */
 #include "eval_fixture.h"
 #include "base/alloc.h"
+#include "jobs/prune/seal_json.h"
+#include "model/weights.h"
 #include "sys/file.h"
 
 #include <jansson.h>
@@ -80,6 +82,75 @@ static void the_kept_lists_of_a_config_do_as_well_as_a_plan(void **state)
     eval_release(&by_plan);
     eval_release(&unknown);
     eval_release(&by_config);
+}
+
+/* Cut with a record, in its container or as a GGUF; against another parent than its own nothing is known of it. */
+static struct wn_model *with_record(enum wn_format format, const char *out)
+{
+    struct wn_prune_options o = {
+        .source = wn_source_path(wn_model_source(eval_parent)), .model = eval_parent, .out = out, .hashes = true};
+    struct wn_prune_result r;
+    struct wn_plan plan;
+    struct wn_model *m;
+    struct wn_err err;
+
+    eval_make_plan(&plan, wn_model_config(eval_parent));
+    o.plan = &plan;
+    o.format = format;
+    CHECK_OK(wn_prune(&o, NULL, &r, &err), &err);
+    wn_plan_release(&plan);
+    m = wn_model_open(out, &err);
+    CHECK_OK(m, &err);
+    return m;
+}
+
+static void check_known(const struct wn_model *m, struct wn_eval_options o, const char *by)
+{
+    struct outcome out = eval_run(m, 2, o);
+
+    if (by)
+        assert_string_equal(out.r.dropped, by);
+    else
+        assert_null(out.r.dropped);
+    eval_release(&out);
+}
+
+static void so_do_those_of_a_record_that_names_the_parent(void **state)
+{
+    struct wn_eval_options o = eval_options(32, 2);
+    struct outcome by_plan = eval_run(eval_pruned, 2, o), by_record;
+    const char *folder = wn_test_folder(), *gguf = wn_test_path(folder, "cut.gguf"),
+               *whole = wn_test_path(folder, "whole.gguf");
+    struct wn_prune_options convert = {.source = wn_source_path(wn_model_source(eval_parent)),
+                                       .model = eval_parent,
+                                       .out = whole,
+                                       .format = WN_FORMAT_GGUF};
+    struct wn_model *m[2] = {with_record(WN_FORMAT_AS_SOURCE, wn_test_path(folder, "cut")),
+                             with_record(WN_FORMAT_GGUF, gguf)},
+                    *other;
+    struct wn_prune_result r;
+    struct wn_err err;
+
+    (void)state;
+    o.plan = NULL;
+    by_record = eval_run(m[0], 2, o);
+    eval_check_same(&by_plan, &by_record, 2);
+    assert_string_equal(by_record.r.dropped, "record");
+    check_known(m[1], o, "record");
+    CHECK_OK(wn_prune(&convert, NULL, &r, &err), &err);
+    other = wn_model_open(whole, &err);
+    CHECK_OK(other, &err);
+    o.against = other;
+    check_known(m[1], o, NULL);
+    wn_model_close(other);
+    o.against = eval_parent;
+    assert_true(
+        replace_text(wn_test_path(folder, "cut.gguf.winnow.json"), "\"num_experts\": 64", "\"num_experts\": 46"));
+    check_known(m[1], o, NULL);
+    wn_model_close(m[0]);
+    wn_model_close(m[1]);
+    eval_release(&by_plan);
+    eval_release(&by_record);
 }
 
 /* ---- refused ---- */
@@ -269,10 +340,38 @@ static void every_refused_allocation_is_survived(void **state)
     }
 }
 
+/* Whoever writes a record can give it its digest: what it says is checked like a plan. */
+static void a_record_that_contradicts_the_model_is_refused(void **state)
+{
+    struct wn_eval_options o = eval_options(32, 2);
+    const char *folder = wn_test_folder(), *gguf = wn_test_path(folder, "cut.gguf"),
+               *record = wn_test_path(folder, "cut.gguf.winnow.json");
+    struct wn_model *m = with_record(WN_FORMAT_GGUF, gguf);
+    json_t *root = json_load_file(record, 0, NULL), *keep;
+    char self[2 * WN_DIGEST_BYTES + 1];
+    struct wn_err err;
+
+    (void)state;
+    o.plan = NULL;
+    assert_non_null(root);
+    keep = json_object_get(json_object_get(root, "plan"), "keep");
+    assert_int_equal(json_array_remove(json_object_get(keep, "3"), 0), 0);
+    assert_int_equal(json_object_del(root, "record"), 0);
+    CHECK_OK(wn_seal_self(root, self, &err), &err);
+    json_object_set_new(root, "record", json_string(self));
+    assert_int_equal(json_dump_file(root, record, 0), 0);
+    json_decref(root);
+    check_refused(m, o, "the record of '");
+    check_refused(m, o, "layer 3: the plan keeps 15 experts, the model has 16");
+    wn_model_close(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_kept_lists_of_a_config_do_as_well_as_a_plan),
+        cmocka_unit_test(so_do_those_of_a_record_that_names_the_parent),
+        cmocka_unit_test(a_record_that_contradicts_the_model_is_refused),
         cmocka_unit_test(a_plan_of_another_model_is_refused),
         cmocka_unit_test(another_vocabulary_is_refused),
         cmocka_unit_test(too_little_memory_and_a_road_without_a_folder_are_refused),

@@ -92,9 +92,9 @@ static bool find_dropped(struct wn_eval_job *e, struct wn_dropped *masked, struc
     }
     if (e->sides == 1)
         return true;
-    if (!wn_dropped_read(&e->dropped, e->side[WN_EVAL_MODEL].model, e->side[WN_EVAL_PARENT].config, err))
+    if (!wn_dropped_read(&e->dropped, e->side[WN_EVAL_MODEL].model, e->side[WN_EVAL_PARENT].model, err))
         return false;
-    e->result->dropped = e->dropped.flags ? "model" : NULL;
+    e->result->dropped = e->dropped.by_record ? "record" : e->dropped.flags ? "model" : NULL;
     return true;
 }
 

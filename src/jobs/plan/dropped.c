@@ -2,6 +2,7 @@
 #include "jobs/plan/dropped.h"
 
 #include "base/alloc.h"
+#include "jobs/prune/seal_json.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -85,9 +86,9 @@ static bool none_dropped(struct wn_dropped *d, const struct wn_config *whole, co
 }
 
 /* The lists as a plan, so that they are checked as one. */
-static bool plan_of_reap(struct wn_plan *plan, const json_t *reap, uint32_t top_k, struct wn_err *err)
+static bool plan_of_lists(struct wn_plan *plan, const json_t *keep, json_t *experts, uint32_t top_k, struct wn_err *err)
 {
-    const json_t *keep = json_object_get(reap, "keep"), *list;
+    const json_t *list;
     json_t *layers = json_object(), *root;
     const char *key;
     char *text;
@@ -95,59 +96,76 @@ static bool plan_of_reap(struct wn_plan *plan, const json_t *reap, uint32_t top_
 
     json_object_foreach((json_t *)(uintptr_t)keep, key, list)
         (void)json_object_set_new(layers, key, json_pack("{sO}", "keep", list));
-    root = json_pack("{sI sO so}", "top_k", (json_int_t)top_k, "num_experts",
-                     json_object_get(reap, "source_num_experts"), "layers", layers);
+    root = json_pack("{sI sO so}", "top_k", (json_int_t)top_k, "num_experts", experts, "layers", layers);
     text = root ? json_dumps(root, JSON_COMPACT) : NULL;
     json_decref(root);
     ok = text ? wn_plan_parse(plan, text, strlen(text), err)
-              : wn_fail(err, WN_ERR_FORMAT, "'source_num_experts' or 'keep' is missing");
+              : wn_fail(err, WN_ERR_FORMAT, "'keep' or the number of experts is missing");
     free(text);
     return ok;
 }
 
-static bool read_reap(struct wn_dropped *d, const json_t *reap, const struct wn_model *cut,
-                      const struct wn_config *whole, struct wn_err *err)
+static bool take_lists(struct wn_dropped *d, const json_t *keep, json_t *experts, const struct wn_model *cut,
+                       const struct wn_model *whole, struct wn_err *err)
 {
     struct wn_plan plan;
     bool ok;
 
-    if (!plan_of_reap(&plan, reap, whole->experts_per_token, err))
+    if (!plan_of_lists(&plan, keep, experts, wn_model_config(whole)->experts_per_token, err))
         return false;
-    ok = wn_dropped_init(d, &plan, whole, wn_model_config(cut), err);
+    ok = wn_dropped_init(d, &plan, wn_model_config(whole), wn_model_config(cut), err);
     wn_plan_release(&plan);
     return ok;
 }
 
-bool wn_dropped_read(struct wn_dropped *d, const struct wn_model *cut, const struct wn_config *whole,
-                     struct wn_err *err)
+static bool read_record(struct wn_dropped *d, const struct wn_model *cut, const struct wn_model *whole,
+                        struct wn_err *err)
 {
-    const struct wn_source *source = wn_model_source(cut);
-    char *path, *text = NULL;
+    json_t *plan = wn_seal_kept(wn_model_source(cut), wn_model_source(whole));
+    bool ok =
+        !plan || take_lists(d, json_object_get(plan, "keep"), json_object_get(plan, "num_experts"), cut, whole, err);
+
+    if (!ok)
+        wn_fail_in(err, "the record of '%s'", wn_source_path(wn_model_source(cut)));
+    d->by_record = ok && plan;
+    json_decref(plan);
+    return ok;
+}
+
+static bool read_config(struct wn_dropped *d, const struct wn_model *cut, const struct wn_model *whole,
+                        struct wn_err *err)
+{
+    char *path = wn_path_join(wn_source_folder(wn_model_source(cut)), "config.json", err), *text = NULL;
     json_t *root = NULL;
     const json_t *reap;
-    bool ok = true;
+    bool ok = path != NULL;
     size_t n;
 
-    *d = (struct wn_dropped){0};
-    if (!none_dropped(d, whole, wn_model_config(cut), err))
-        return false;
-    if (d->flags || wn_source_container(source) == WN_CONTAINER_GGUF)
-        return true;
-    path = wn_path_join(wn_source_folder(source), "config.json", err);
-    if (!path)
-        return false;
-    if (wn_path_is_file(path)) {
+    if (path && wn_path_is_file(path)) {
         text = wn_file_slurp(path, CONFIG_BYTES_MAX, &n, err);
         ok = text != NULL;
         root = ok ? json_loadb(text, n, 0, NULL) : NULL;
     }
     reap = json_object_get(root, "reap");
     if (ok && json_is_object(json_object_get(reap, "keep")))
-        ok = read_reap(d, reap, cut, whole, err) || wn_fail_in(err, "'%s': reap", path);
+        ok = take_lists(d, json_object_get(reap, "keep"), json_object_get(reap, "source_num_experts"), cut, whole,
+                        err) ||
+             wn_fail_in(err, "'%s': reap", path);
     json_decref(root);
     free(text);
     free(path);
     return ok;
+}
+
+bool wn_dropped_read(struct wn_dropped *d, const struct wn_model *cut, const struct wn_model *whole, struct wn_err *err)
+{
+    *d = (struct wn_dropped){0};
+    if (!none_dropped(d, wn_model_config(whole), wn_model_config(cut), err))
+        return false;
+    if (!d->flags && !read_record(d, cut, whole, err))
+        return false;
+    return d->flags || wn_source_container(wn_model_source(cut)) == WN_CONTAINER_GGUF ||
+           read_config(d, cut, whole, err);
 }
 
 void wn_dropped_release(struct wn_dropped *d)

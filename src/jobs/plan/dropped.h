@@ -1,6 +1,6 @@
 /*
- * Which experts of a whole model a cut drops: by a plan, or by the lists that an MLX folder's config.json keeps
- * ("reap": {"source_num_experts", "keep": {"1": [old ids]}}).
+ * Which experts of a whole model a cut drops: by a plan, by the lists in the cut's record (docs/formats/provenance.md),
+ * or by those that an MLX folder's config.json keeps ("reap": {"source_num_experts", "keep": {"1": [old ids]}}).
  */
 #ifndef WN_JOBS_PLAN_DROPPED_H
 #define WN_JOBS_PLAN_DROPPED_H
@@ -11,6 +11,7 @@
 struct wn_dropped {
     uint8_t *flags;   /* owned: [layer][experts], 1: dropped; NULL: not known */
     uint32_t experts; /* of the widest layer of the whole model */
+    bool by_record;   /* whose word it is */
     /* Where the dropped ones are ghosts; NULL: they are never chosen. All owned. */
     uint32_t *serves;         /* [layer][experts]: weights.h */
     struct wn_matrix *ghosts; /* [layer]: their means, rows 0 where they give nothing */
@@ -24,10 +25,10 @@ struct wn_dropped {
 WN_CHECKED bool wn_dropped_init(struct wn_dropped *d, const struct wn_plan *plan, const struct wn_config *whole,
                                 const struct wn_config *cut, struct wn_err *err);
 /*
- * By the model itself: where it has all the experts, none is dropped; otherwise by the config.json of its folder. None
- * there, or no list in it: d stays empty and the answer is true.
+ * By the model itself: where it has all the experts, none is dropped; otherwise by its record, if that names `whole` as
+ * a parent, or by the config.json of its folder. No list in either: d stays empty and the answer is true.
  */
-WN_CHECKED bool wn_dropped_read(struct wn_dropped *d, const struct wn_model *cut, const struct wn_config *whole,
+WN_CHECKED bool wn_dropped_read(struct wn_dropped *d, const struct wn_model *cut, const struct wn_model *whole,
                                 struct wn_err *err);
 void wn_dropped_release(struct wn_dropped *d);
 

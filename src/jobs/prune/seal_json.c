@@ -122,6 +122,24 @@ static json_t *parent(const struct wn_source *source)
                      wn_source_gguf(source) ? "gguf" : "safetensors", "files", files, "record", parent_record(source));
 }
 
+/* By layer, in the new order: what a cut means, without the plan's file. */
+static json_t *kept_lists(const struct wn_plan *plan)
+{
+    json_t *keep = json_object();
+
+    for (uint32_t i = 0; i < plan->layer_count; i++) {
+        const struct wn_plan_layer *l = &plan->layers[i];
+        json_t *list = json_array();
+        char number[16];
+
+        for (uint32_t k = 0; k < l->keep_count; k++)
+            json_array_append_new(list, json_integer(l->keep[k]));
+        (void)snprintf(number, sizeof number, "%" PRIu32, l->layer);
+        json_object_set_new(keep, number, list);
+    }
+    return keep;
+}
+
 static void add_plan(json_t *root, const struct wn_prune_options *o)
 {
     json_t *plan;
@@ -130,7 +148,8 @@ static void add_plan(json_t *root, const struct wn_prune_options *o)
         json_object_set_new(root, "plan", json_null());
         return;
     }
-    plan = json_pack("{ss ss ss}", "mode", o->plan->mode, "criterion", o->plan->criterion, "weights", o->plan->weights);
+    plan = json_pack("{ss ss ss sI so}", "mode", o->plan->mode, "criterion", o->plan->criterion, "weights",
+                     o->plan->weights, "num_experts", (json_int_t)o->plan->num_experts, "keep", kept_lists(o->plan));
     json_object_set_new(root, "plan", plan);
     if (!o->plan_file)
         return;

@@ -16,4 +16,11 @@ WN_CHECKED bool wn_seal_self(json_t *root, char text[2 * WN_DIGEST_BYTES + 1], s
 /* Its form and that digest, held against each other. Takes "record" out of it. */
 WN_CHECKED bool wn_seal_check_form(json_t *root, struct wn_err *err);
 
+/*
+ * "plan" of cut's record, a new reference, with "num_experts" and "keep": {"1": [old experts, in the new order]}. NULL:
+ * there is no such record, it was changed or is another build's by the lengths of its files, or names another parent
+ * than this one.
+ */
+json_t *wn_seal_kept(const struct wn_source *cut, const struct wn_source *parent);
+
 #endif
