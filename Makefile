@@ -43,7 +43,7 @@ asan: deps
 	cmake --preset asan && cmake --build --preset asan && ctest --preset asan
 tsan: deps
 	cmake --preset tsan && cmake --build --preset tsan && \
-	    ctest --preset tsan -R 'sys/|kernels/|formats/test_source|graph/|engine/|jobs/test_calibrate|jobs/test_eval'
+	    ctest --preset tsan -R 'sys/|kernels/|formats/test_source|graph/|engine/|jobs/test_calibrate|jobs/test_probe|jobs/test_eval'
 clang-test: deps
 	@tools/install-packages.sh clang
 	cmake --preset clang && cmake --build --preset clang && ctest --preset clang
@@ -65,9 +65,9 @@ sparse: build
 	WINNOW_SPARSE=$(CURDIR)/build/sparse ctest --preset release \
 	    -R 'formats/test_source|model/test_bind$$|model/test_inspect|jobs/test_prune_sparse|jobs/test_plan_sparse|jobs/test_calibrate_need|cli/full-size'
 
-# calibrate and prune killed at 200 random moments each, and taken up; prune also before every one of its writes
+# calibrate, probe and prune killed at 200 random moments each, and taken up; prune also before every one of its writes
 kills: build
-	WINNOW_KILLS=200 ctest --preset release -R 'jobs/test_calibrate_resume'
+	WINNOW_KILLS=200 ctest --preset release -R 'jobs/test_calibrate_resume|jobs/test_probe_resume'
 	cmake --build --preset release --target test_prune_resume test_prune_consume
 	WINNOW_KILLS=200 $(BUILD)/tests/test_prune_resume
 	WINNOW_KILLS=200 $(BUILD)/tests/test_prune_consume

@@ -24,8 +24,8 @@ struct command {
     const char *example; /* what stands behind "winnow NAME" in a call that people type */
 };
 
-extern const struct command cmd_inspect, cmd_tokenize, cmd_corpus, cmd_logits, cmd_run, cmd_calibrate, cmd_merge,
-    cmd_plan, cmd_prune, cmd_convert, cmd_verify, cmd_eval, cmd_report, cmd_card;
+extern const struct command cmd_inspect, cmd_tokenize, cmd_corpus, cmd_logits, cmd_run, cmd_calibrate, cmd_probe,
+    cmd_merge, cmd_plan, cmd_prune, cmd_convert, cmd_verify, cmd_eval, cmd_report, cmd_card;
 
 /* What every command takes (opt.c). */
 struct common {
@@ -97,6 +97,8 @@ int talk_failed(const struct wn_err *err);
 /* "1.56 TB (1,560,936,091,448 bytes)"-like pieces: a size with unit in buf[size]; a number with thousands separated. */
 const char *text_size(uint64_t bytes, char *buf, size_t size);
 const char *text_count(uint64_t n, char *buf, size_t size);
+/* "2.1 h", "35 min", "4 s" */
+const char *text_time(double seconds, char *buf, size_t size);
 
 /* JSON strings of any bytes: what is not UTF-8 in them is U+FFFD. NULL when memory is out. */
 json_t *json_text(const char *text);

@@ -49,18 +49,6 @@ static bool tell_need(void *arg, const struct wn_calibrate_need *n)
     return !interrupted();
 }
 
-/* "2.1 h", "35 min", "4 s" */
-static const char *text_time(double seconds, char *buf, size_t size)
-{
-    if (seconds >= 2 * 3600)
-        snprintf(buf, size, "%.1f h", seconds / 3600);
-    else if (seconds >= 2 * 60)
-        snprintf(buf, size, "%.0f min", seconds / 60);
-    else
-        snprintf(buf, size, "%.0f s", seconds);
-    return buf;
-}
-
 /* Reading alone: what the arithmetic takes is not known before some of it is done. */
 static bool tell_reading(const struct wn_model *m, const struct wn_calibrate_need *n, double *speed, struct wn_err *err)
 {

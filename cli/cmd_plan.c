@@ -3,6 +3,7 @@
  */
 #include "cut.h"
 #include "plan_print.h"
+#include "weights_arg.h"
 
 #include <errno.h>
 #include <math.h>
@@ -49,30 +50,6 @@ static const struct poptOption table[] = {
     {"out", 'o', POPT_ARG_STRING, &o.cut.out, 0, "where the plan goes; must not exist", "PLAN.json"},
     {"force", 'f', POPT_ARG_NONE, &o.cut.force, 0, "overwrite the output", NULL},
     POPT_TABLEEND};
-
-#define MAX_WEIGHTS 64
-
-static bool read_weights(const struct command *self, struct wn_source_weight *w, size_t *n, int *code)
-{
-    *n = 0;
-    for (char *p = o.weights ? strtok(o.weights, ",") : NULL; p; p = strtok(NULL, ",")) {
-        char *equals = strchr(p, '='), *end;
-
-        if (!equals || equals == p || *n == MAX_WEIGHTS) {
-            *code = opt_wrong(self, "--weights: '%s' is not SOURCE=WEIGHT", p);
-            return false;
-        }
-        *equals = '\0';
-        w[*n].source = p;
-        w[*n].weight = strtod(equals + 1, &end);
-        if (end == equals + 1 || *end || !isfinite(w[*n].weight) || w[*n].weight < 0) {
-            *code = opt_wrong(self, "--weights: '%s' is not a weight for '%s'", equals + 1, p);
-            return false;
-        }
-        ++*n;
-    }
-    return true;
-}
 
 static bool read_keep(const struct command *self, struct wn_plan_options *p, int *code)
 {
@@ -303,7 +280,7 @@ static int make_with_model(const char *archive, struct wn_plan_options *p, struc
 
 static int run(const struct command *self, int argc, const char **argv)
 {
-    struct wn_source_weight weights[MAX_WEIGHTS];
+    struct wn_source_weight weights[WEIGHTS_MOST];
     struct wn_plan_options p = {0};
     struct wn_fit_options f = {0};
     struct wn_err err;
@@ -311,8 +288,10 @@ static int run(const struct command *self, int argc, const char **argv)
     int n, code;
 
     if (!opt_parse(self, table, argc, argv, 1, 1, &args, &n, &code) || !read_call(self, &p, &f, &code) ||
-        !read_keep(self, &p, &code) || !read_weights(self, weights, &p.weight_count, &code))
+        !read_keep(self, &p, &code))
         return code;
+    if (!weights_arg(self, o.weights, weights, &p.weight_count))
+        return EXIT_USAGE;
     p.weights = p.weight_count ? weights : NULL;
     if (o.model)
         return make_with_model(args[0], &p, &f);

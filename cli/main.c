@@ -13,7 +13,7 @@
 #include <winnow/version.h>
 
 static const struct command *const commands[] = {
-    &cmd_inspect, &cmd_tokenize, &cmd_corpus, &cmd_calibrate, &cmd_merge, &cmd_plan,   &cmd_prune,
+    &cmd_inspect, &cmd_tokenize, &cmd_corpus, &cmd_calibrate, &cmd_probe, &cmd_merge,  &cmd_plan, &cmd_prune,
     &cmd_convert, &cmd_verify,   &cmd_eval,   &cmd_report,    &cmd_card,  &cmd_logits, &cmd_run,
 };
 #define STACK_BYTES ((size_t)1 << 20)

@@ -213,3 +213,14 @@ const char *text_count(uint64_t n, char *buf, size_t size)
     buf[at] = '\0';
     return buf;
 }
+
+const char *text_time(double seconds, char *buf, size_t size)
+{
+    if (seconds >= 2 * 3600)
+        snprintf(buf, size, "%.1f h", seconds / 3600);
+    else if (seconds >= 2 * 60)
+        snprintf(buf, size, "%.0f min", seconds / 60);
+    else
+        snprintf(buf, size, "%.0f s", seconds);
+    return buf;
+}

@@ -90,6 +90,13 @@ WN_CHECKED bool wn_npz_add_filled(struct wn_npz *z, const char *name, const stru
 WN_CHECKED bool wn_npz_write(const struct wn_npz *z, const char *path, bool overwrite, struct wn_err *err);
 
 /*
+ * The same as a copy of the archive `from` with z's arrays behind its others, and in the place of those of their names.
+ * Entries are copied whatever they hold, a piece at a time. path may be from, to be overwritten.
+ */
+WN_CHECKED bool wn_npz_extend(const char *from, const struct wn_npz *z, const char *path, bool overwrite,
+                              struct wn_err *err);
+
+/*
  * One array of an archive, of which no more is in memory than what is asked for.
  */
 struct wn_npz_part {

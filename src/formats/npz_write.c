@@ -4,8 +4,7 @@
 #include "base/alloc.h"
 #include "base/checked.h"
 #include "formats/npy_header.h"
-#include "formats/npz.h"
-#include "formats/zip_out.h"
+#include "formats/npz_parts.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -39,7 +38,7 @@ static bool add_filled(struct wn_zip_out *out, wn_npz_fill_fn *fill, void *arg, 
     return ok;
 }
 
-static bool add_entry(struct wn_zip_out *out, const struct wn_npz *z, size_t i, struct wn_err *err)
+bool wn_npz_put_entry(struct wn_zip_out *out, const struct wn_npz *z, size_t i, struct wn_err *err)
 {
     const struct wn_npy *a = &z->entry[i].array;
     uint64_t bytes = a->elements * wn_npy_item_bytes(a->kind, a->width);
@@ -65,7 +64,7 @@ bool wn_npz_write(const struct wn_npz *z, const char *path, bool overwrite, stru
     if (!wn_zip_out_open(&out, path, overwrite, err))
         return false;
     for (size_t i = 0; ok && i < z->n; i++)
-        ok = add_entry(&out, z, i, err);
+        ok = wn_npz_put_entry(&out, z, i, err);
     if (ok)
         return wn_zip_out_commit(&out, err);
     wn_zip_out_abandon(&out);

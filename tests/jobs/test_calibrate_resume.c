@@ -3,6 +3,7 @@
  * same archive. Runs that die do so in a child process, by a real SIGKILL.
  */
 #include "calibrate_fixture.h"
+#include "kills.h"
 
 #include "base/alloc.h"
 #include "base/rng.h"
@@ -14,8 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define LAYERS 13 /* of tiny-a */
@@ -105,21 +104,21 @@ static bool count_down(void *arg, const struct wn_progress *p)
     return k->calls_left-- > 0 ? true : k->then();
 }
 
+static bool try_to_calibrate(void *arg)
+{
+    struct wn_err err;
+
+    return calibrate(arg, &err);
+}
+
 static void run_until_killed(struct calibration *c, int call)
 {
     struct killer k = {call, die};
     struct wn_job job = {.progress = count_down, .arg = &k};
-    struct wn_err err;
-    pid_t child = fork();
-    int status;
+    struct calibration dying = *c;
 
-    assert_true(child >= 0);
-    if (child == 0) {
-        c->job = &job;
-        _exit(calibrate(c, &err) ? 0 : 1);
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    dying.job = &job;
+    killed_on_its_way(try_to_calibrate, &dying);
     assert_false(wn_path_exists(c->o.out));
 }
 
@@ -166,36 +165,11 @@ static void a_run_killed_once_ends_the_same(void **state)
     }
 }
 
-/* A few moments ordinarily; WINNOW_KILLS asks for more (`make kills`). */
-static unsigned moments(void)
-{
-    const char *asked = getenv("WINNOW_KILLS");
-
-    return asked ? (unsigned)strtoul(asked, NULL, 10) : 3;
-}
-
-/* True when the run was still at work so many microseconds after its start, and is no more. */
-static bool kill_after(struct calibration *c, uint64_t us)
-{
-    struct timespec wait = {(time_t)(us / 1000000), (long)(us % 1000000) * 1000};
-    struct wn_err err;
-    pid_t child = fork();
-    int status;
-
-    assert_true(child >= 0);
-    if (child == 0)
-        _exit(calibrate(c, &err) ? 0 : 1);
-    nanosleep(&wait, NULL);
-    kill(child, SIGKILL);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    return WIFSIGNALED(status);
-}
-
 /* Anywhere in a run, and every third time in the one that takes it up, too. */
 static void a_run_killed_at_any_moment_ends_the_same(void **state)
 {
     struct wn_rng rng = {20};
-    unsigned killed = 0, taken_up = 0, n = moments();
+    unsigned killed = 0, taken_up = 0, n = kill_count();
 
     (void)state;
     for (unsigned i = 0; i < n; i++) {
@@ -204,7 +178,7 @@ static void a_run_killed_at_any_moment_ends_the_same(void **state)
 
         c.o.ram = i % 2 ? UINT64_C(1) << 32 : 0;
         for (unsigned k = 0; k < 1 + (i % 3 == 2); k++)
-            killed += kill_after(&c, wn_rng_below(&rng, whole_us));
+            killed += killed_after(try_to_calibrate, &c, wn_rng_below(&rng, whole_us));
         c.o.overwrite = true; /* it may have been quicker than we */
         CHECK_OK(calibrate(&c, &err), &err);
         assert_int_equal(c.result.layers_done + c.result.layers_resumed, LAYERS);

@@ -3,6 +3,7 @@
  */
 #include "base/alloc.h"
 #include "jobs/calibrate/calibrate_run.h"
+#include "jobs/output_try.h"
 #include "jobs/talk.h"
 #include "sys/clock.h"
 
@@ -106,20 +107,6 @@ static bool run(struct wn_calibration_run *r, struct wn_err *err)
            wn_calibration_take_up(r, err) && wn_calibration_run_layers(r, err) && write_archive(r, err);
 }
 
-/* What would only be found out at the end: the output is begun, and left for later. */
-static bool check_out(const struct wn_calibrate_options *o, const struct wn_model *m, struct wn_err *err)
-{
-    struct wn_outfile probe;
-
-    if (!*o->out)
-        return wn_fail(err, WN_ERR_ARG, "the output has no name");
-    if (!wn_outfile_may_open(o->out, o->overwrite, err) || !wn_output_spares(o->out, &o->corpus, 1, m, err) ||
-        !wn_outfile_open(&probe, o->out, o->overwrite, err))
-        return false;
-    wn_outfile_abandon(&probe);
-    return true;
-}
-
 static bool tell_need(const struct wn_calibration_run *r, struct wn_err *err)
 {
     const struct wn_calibrate_options *o = r->c.options;
@@ -135,7 +122,8 @@ bool wn_calibrate(const struct wn_model *m, struct wn_pool *pool, const struct w
     double start = wn_clock_seconds();
     bool ok;
 
-    if (!check_out(o, m, err) || !wn_calibration_init(&r.c, m, wn_pool_threads(pool), o, err))
+    if (!wn_output_try(o->out, o->overwrite, &o->corpus, 1, m, err) ||
+        !wn_calibration_init(&r.c, m, wn_pool_threads(pool), o, err))
         return false;
     r.result.need = r.c.need;
     ok = tell_need(&r, err) && run(&r, err);

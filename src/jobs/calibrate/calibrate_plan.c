@@ -6,21 +6,13 @@
 #include "base/alloc.h"
 #include "base/checked.h"
 #include "base/number.h"
+#include "jobs/ram.h"
 #include "sys/clock.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define CHUNK_MOST  512 /* more gains nothing: each expert of K3 already sees about nine tokens */
 #define CHUNK_LEAST 16
-/* Code that runs for the first time, and pages that the system maps around those touched: 0.1 to 0.6 MB were seen. */
-#define UNFORESEEN ((uint64_t)1 << 20)
-/*
- * What a process holds is measured, and differs a little from one start to the next. So a refusal names more than it
- * measured, and who comes back with that number passes.
- */
-#define NAMED_SLACK ((uint64_t)4 << 20)
-#define NAMED_STEP  ((uint64_t)1 << 20)
 
 #define SPEED_PIECES  64
 #define SPEED_STEP    ((size_t)4 << 20)
@@ -89,44 +81,47 @@ static uint64_t record_bytes(const struct wn_calibration *c)
            (uint64_t)k->layer_count * (2 * wn_expert_width(k) + 1) * sizeof(double);
 }
 
-/* The phases do not overlap: embedding, the layers, and writing the archive (arrays, and their zipped form). */
-static void size_chunk(struct wn_calibration *c, unsigned threads, uint64_t embedding, uint32_t chunk)
+struct sizing {
+    struct wn_calibration *c;
+    unsigned threads;
+    uint64_t embedding;
+};
+
+/* wn_ram_fn. The phases do not overlap: embedding, the layers, and writing the archive (arrays, and zipped). */
+static uint64_t size_chunk(void *arg, uint32_t chunk)
 {
-    struct wn_calibrate_need *n = &c->need;
+    const struct sizing *z = arg;
+    struct wn_calibrate_need *n = &z->c->need;
     struct wn_calibration_buffers b = {0};
 
-    n->chunk = chunk;
-    n->scratch = lay_out(&b, c, chunk, threads);
-    n->peak = most(wn_add_capped(n->scratch + n->held, n->records + most(n->layer, embedding)), 3 * n->records);
-    n->peak = wn_add_capped(most(wn_add_capped(n->peak, n->base), c->corpus.reading), UNFORESEEN);
+    n->scratch = lay_out(&b, z->c, chunk, z->threads);
+    n->peak = most(wn_add_capped(n->scratch + n->held, n->records + most(n->layer, z->embedding)), 3 * n->records);
+    n->peak = wn_add_capped(most(wn_add_capped(n->peak, n->base), z->c->corpus.reading), WN_RAM_UNFORESEEN);
+    return n->peak;
 }
 
 static bool fail_need(const struct wn_calibration *c, struct wn_err *err)
 {
-    uint64_t enough = (c->need.peak + NAMED_SLACK + NAMED_STEP - 1) / NAMED_STEP * NAMED_STEP;
     char need[WN_SIZE_TEXT_BYTES], layer[WN_SIZE_TEXT_BYTES], allowed[WN_SIZE_TEXT_BYTES];
 
-    return wn_fail(
-        err, WN_ERR_ARG, "calibrating needs at least %s of memory, %s for the largest layer, and %s are allowed",
-        wn_size_text(enough, need), wn_size_text(c->need.layer, layer), wn_size_text(c->options->ram, allowed));
+    return wn_fail(err, WN_ERR_ARG,
+                   "calibrating needs at least %s of memory, %s for the largest layer, and %s are allowed",
+                   wn_size_text(wn_ram_named(c->need.peak), need), wn_size_text(c->need.layer, layer),
+                   wn_size_text(c->options->ram, allowed));
 }
 
 static bool fit_ram(struct wn_calibration *c, unsigned threads, uint64_t embedding, struct wn_err *err)
 {
+    struct sizing z = {c, threads, embedding};
     uint64_t ram = c->options->ram;
-    uint32_t chunk = c->corpus.longest < CHUNK_MOST ? c->corpus.longest : CHUNK_MOST;
+    uint32_t chunk = c->corpus.longest < WN_CHUNK_MOST ? c->corpus.longest : WN_CHUNK_MOST;
 
+    c->need.chunk = chunk;
     c->need.held = c->need.activations;
-    size_chunk(c, threads, embedding, chunk);
-    if (ram >= c->need.peak)
+    if (ram >= size_chunk(&z, chunk))
         return true;
     c->need.held = 0;
-    for (size_chunk(c, threads, embedding, chunk); ram && c->need.peak > ram && chunk > CHUNK_LEAST;
-         size_chunk(c, threads, embedding, chunk))
-        chunk = chunk / 2 > CHUNK_LEAST ? chunk / 2 : CHUNK_LEAST;
-    if (ram && c->need.peak > ram)
-        return fail_need(c, err);
-    return true;
+    return wn_ram_chunk(ram, chunk, CHUNK_LEAST, size_chunk, &z, &c->need.chunk) || fail_need(c, err);
 }
 
 /*

@@ -73,40 +73,16 @@ static bool check_disk(const struct wn_calibration_run *r, struct wn_err *err)
                                    r->store.folder, need, room);
 }
 
-/* A few bytes of every file's data, spread over it: headers alone do not tell one training run from the next. */
-static bool sample_data(const struct wn_source *s, uint64_t *hash, struct wn_err *err)
-{
-    size_t n = wn_source_tensor_count(s), step = n / 1024 + 1;
-
-    *hash = 0;
-    for (size_t i = 0; i < n; i += step) {
-        const struct wn_tensor *t = wn_source_tensor_at(s, i);
-        char bytes[64];
-        size_t take = t->bytes < sizeof bytes ? (size_t)t->bytes : sizeof bytes;
-
-        if (!wn_source_read(s, t, (t->bytes - take) / 2, bytes, take, err))
-            return false;
-        *hash = *hash * 31 + wn_bytes_hash((struct wn_bytes){bytes, take});
-    }
-    return true;
-}
-
 bool wn_calibration_open_store(struct wn_calibration_run *r, struct wn_err *err)
 {
     const struct wn_calibrate_options *o = r->c.options;
-    const struct wn_source *source = wn_model_source(r->c.model);
     struct wn_store_fact facts[FACTS] = {
-        {.what = "form"}, {.what = "model"}, {.what = "weights"}, {.what = "sequence"}, {.what = "corpus"}};
+        [0] = {.what = "form", .value = "winnow calibration 4"}, [3] = {.what = "sequence"}, [4] = {.what = "corpus"}};
     char fingerprint[17], *folder;
-    uint64_t sample;
     bool ok;
 
-    if (!sample_data(source, &sample, err))
+    if (!wn_walk_facts(r->c.model, facts + 1, err))
         return false;
-    snprintf(facts[0].value, sizeof facts[0].value, "winnow calibration 4");
-    wn_source_fingerprint(source, fingerprint);
-    snprintf(facts[1].value, sizeof facts[1].value, "%s", fingerprint);
-    snprintf(facts[2].value, sizeof facts[2].value, "%016" PRIx64, sample);
     snprintf(facts[3].value, sizeof facts[3].value, "%" PRIu32, r->c.corpus.longest);
     wn_corpus_fingerprint(&r->c.corpus, fingerprint);
     snprintf(facts[4].value, sizeof facts[4].value, "%s", fingerprint);

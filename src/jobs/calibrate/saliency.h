@@ -8,6 +8,7 @@
 #ifndef WN_JOBS_CALIBRATE_SALIENCY_H
 #define WN_JOBS_CALIBRATE_SALIENCY_H
 
+#include "jobs/calibrate/probes.h"
 #include "jobs/exact_sum.h"
 #include <winnow/error.h>
 
@@ -72,6 +73,8 @@ struct wn_saliency {
     char (*corpora)[17]; /* [corpus_count] of a merged archive: what its parts were made from, rising */
     uint32_t corpus_count;
     char settings[256]; /* for people: "winnow 0.1.0, sequences of 512" */
+
+    struct wn_probes probes; /* read, not written: a merged archive has none */
 };
 
 /*

@@ -5,7 +5,7 @@
  */
 #include "base/alloc.h"
 #include "base/bytes.h"
-#include "formats/npz.h"
+#include "jobs/calibrate/archive_arrays.h"
 #include "jobs/calibrate/saliency.h"
 
 #include <inttypes.h>
@@ -21,69 +21,6 @@
 #define SOURCES_MAX 65536
 #define CORPORA_MAX 65536
 
-static bool fail_shape(const char *key, const struct wn_npy *a, uint32_t dims, const uint64_t *shape,
-                       struct wn_err *err)
-{
-    char text[2][128];
-
-    for (int k = 0; k < 2; k++) {
-        const uint64_t *side = k ? a->shape : shape;
-        uint32_t n = k ? a->dims : dims;
-        size_t used = 0;
-
-        text[k][0] = 0;
-        for (uint32_t i = 0; i < n && used < sizeof(text[k]) - 24; i++)
-            used += (size_t)snprintf(text[k] + used, sizeof(text[k]) - used, "%s%" PRIu64, i ? ", " : "", side[i]);
-    }
-    return wn_fail(err, WN_ERR_FORMAT, "'%s' has shape [%s], wanted [%s]", key, text[1], text[0]);
-}
-
-/* *a is the array of that key and shape, or NULL when there is none. */
-static bool find_shaped(const struct wn_npz *z, const char *key, uint32_t dims, const uint64_t *shape,
-                        const struct wn_npy **a, struct wn_err *err)
-{
-    *a = wn_npz_find(z, key);
-    if (!*a)
-        return true;
-    if ((*a)->kind == WN_NPY_UNICODE)
-        return wn_fail(err, WN_ERR_FORMAT, "'%s' holds text, wanted numbers", key);
-    if ((*a)->dims != dims)
-        return fail_shape(key, *a, dims, shape, err);
-    for (uint32_t i = 0; i < dims; i++)
-        if ((*a)->shape[i] != shape[i])
-            return fail_shape(key, *a, dims, shape, err);
-    return true;
-}
-
-/* The same, and room for its entries, of `size` bytes each; NULL where there is no array. */
-static bool find_room(const struct wn_npz *z, const char *key, uint32_t dims, const uint64_t *shape, size_t size,
-                      const struct wn_npy **a, void **room, struct wn_err *err)
-{
-    *room = NULL;
-    if (!find_shaped(z, key, dims, shape, a, err))
-        return false;
-    if (*a)
-        *room = wn_alloc((*a)->elements, size, err);
-    return !*a || *room;
-}
-
-/* A new array of sums in *dst (NULL when the key is absent). All must be finite and >= 0. */
-static bool take_sums(const struct wn_npz *z, const char *key, uint32_t dims, const uint64_t *shape, double **dst,
-                      struct wn_err *err)
-{
-    const struct wn_npy *a;
-    void *room;
-
-    if (!find_room(z, key, dims, shape, sizeof(**dst), &a, &room, err))
-        return false;
-    *dst = room;
-    for (uint64_t i = 0; a && i < a->elements; i++) {
-        if (!wn_npy_as_f64(a, i, &(*dst)[i]) || !isfinite((*dst)[i]) || (*dst)[i] < 0)
-            return wn_fail(err, WN_ERR_FORMAT, "'%s': entry %" PRIu64 " is not a finite number >= 0", key, i);
-    }
-    return true;
-}
-
 /* What the doubles of a sum leave out: at most half a unit in their last place. */
 static bool take_low(struct wn_saliency *s, const struct wn_npz *z, enum wn_sum k, const double *sum,
                      struct wn_err *err)
@@ -95,7 +32,7 @@ static bool take_low(struct wn_saliency *s, const struct wn_npz *z, enum wn_sum 
     void *room;
 
     (void)snprintf(key, sizeof key, "%s_low", wn_sum_key(k));
-    if (!find_room(z, key, dims, shape, sizeof(double), &a, &room, err))
+    if (!wn_archive_find_room(z, key, dims, shape, sizeof(double), &a, &room, err))
         return false;
     s->low[k] = room;
     for (uint64_t i = 0; a && i < a->elements; i++)
@@ -111,48 +48,7 @@ static bool take_sum(struct wn_saliency *s, const struct wn_npz *z, enum wn_sum 
     uint64_t shape[4];
     uint32_t dims = wn_sum_shape(s, k, shape);
 
-    return take_sums(z, wn_sum_key(k), dims, shape, sum, err) && (!*sum || take_low(s, z, k, *sum, err));
-}
-
-static bool take_counts(const struct wn_npz *z, const char *key, uint32_t dims, const uint64_t *shape, uint64_t **dst,
-                        struct wn_err *err)
-{
-    const struct wn_npy *a;
-    void *room;
-    int64_t v;
-
-    if (!find_room(z, key, dims, shape, sizeof(**dst), &a, &room, err))
-        return false;
-    *dst = room;
-    for (uint64_t i = 0; a && i < a->elements; i++) {
-        if (!wn_npy_as_i64(a, i, &v) || v < 0)
-            return wn_fail(err, WN_ERR_FORMAT, "'%s': entry %" PRIu64 " is not a whole number >= 0", key, i);
-        (*dst)[i] = (uint64_t)v;
-    }
-    return true;
-}
-
-/* One number; `value` keeps what it had when the key is absent. A scalar, or an array of one. */
-static bool take_number(const struct wn_npz *z, const char *key, uint64_t *value, struct wn_err *err)
-{
-    const struct wn_npy *a = wn_npz_find(z, key);
-    int64_t v;
-
-    if (!a)
-        return true;
-    if (a->elements != 1 || !wn_npy_as_i64(a, 0, &v) || v < 0)
-        return wn_fail(err, WN_ERR_FORMAT, "'%s' is not one whole number >= 0", key);
-    *value = (uint64_t)v;
-    return true;
-}
-
-/* Text of ours: something else of that name in an archive by others is left alone. */
-static bool take_text(const struct wn_npz *z, const char *key, char *out, size_t size, struct wn_err *err)
-{
-    const struct wn_npy *a = wn_npz_find(z, key);
-
-    out[0] = 0;
-    return !a || a->kind != WN_NPY_UNICODE || a->elements != 1 || wn_npy_get_string(a, 0, out, size, err);
+    return wn_archive_take_sums(z, wn_sum_key(k), dims, shape, sum, err) && (!*sum || take_low(s, z, k, *sum, err));
 }
 
 static bool read_shape(struct wn_saliency *s, const struct wn_npz *z, struct wn_err *err)
@@ -166,8 +62,9 @@ static bool read_shape(struct wn_saliency *s, const struct wn_npz *z, struct wn_
         return wn_fail(err, WN_ERR_FORMAT, "'saliency' is not an array of layers and experts");
     layers = a->shape[0];
     experts = a->shape[1];
-    if (!take_number(z, "num_hidden_layers", &layers, err) || !take_number(z, "num_experts", &experts, err) ||
-        !take_number(z, "top_k", &top_k, err) || !take_number(z, "n_tokens", &s->token_count, err))
+    if (!wn_archive_take_number(z, "num_hidden_layers", &layers, err) ||
+        !wn_archive_take_number(z, "num_experts", &experts, err) || !wn_archive_take_number(z, "top_k", &top_k, err) ||
+        !wn_archive_take_number(z, "n_tokens", &s->token_count, err))
         return false;
     if (layers != a->shape[0] || experts != a->shape[1])
         return wn_fail(err, WN_ERR_FORMAT,
@@ -186,7 +83,8 @@ static bool read_totals(struct wn_saliency *s, const struct wn_npz *z, struct wn
 {
     uint64_t shape[2] = {s->layer_count, s->expert_count}, *counts = NULL;
 
-    if (!take_sums(z, "saliency", 2, shape, &s->saliency, err) || !take_counts(z, "counts", 2, shape, &counts, err)) {
+    if (!wn_archive_take_sums(z, "saliency", 2, shape, &s->saliency, err) ||
+        !wn_archive_take_counts(z, "counts", 2, shape, &counts, err)) {
         free(counts);
         return false;
     }
@@ -268,11 +166,11 @@ static bool read_sources(struct wn_saliency *s, const struct wn_npz *z, struct w
     for (unsigned k = 0; k < WN_SUM_INPUT; k++)
         if (!take_sum(s, z, k, err))
             return false;
-    if (!take_counts(z, "per_source_counts", 3, shape, &s->source_counts, err) ||
-        !take_counts(z, "source_tokens", 1, shape, &s->source_tokens, err) ||
-        !take_sums(z, "max_norm", 3, shape, &s->max_norm, err) ||
-        !take_counts(z, "source_half_tokens", 2, half, &s->source_half_tokens, err) ||
-        !take_counts(z, "source_sequences", 1, shape, &s->source_sequences, err))
+    if (!wn_archive_take_counts(z, "per_source_counts", 3, shape, &s->source_counts, err) ||
+        !wn_archive_take_counts(z, "source_tokens", 1, shape, &s->source_tokens, err) ||
+        !wn_archive_take_sums(z, "max_norm", 3, shape, &s->max_norm, err) ||
+        !wn_archive_take_counts(z, "source_half_tokens", 2, half, &s->source_half_tokens, err) ||
+        !wn_archive_take_counts(z, "source_sequences", 1, shape, &s->source_sequences, err))
         return false;
     if (!s->source_counts &&
         !(s->source_counts = wn_alloc((size_t)(shape[0] * shape[1] * shape[2]), sizeof(*s->source_counts), err)))
@@ -308,9 +206,9 @@ static bool read_rest(struct wn_saliency *s, const struct wn_npz *z, struct wn_e
     uint64_t layers = s->layer_count, half[3] = {2, layers, s->expert_count}, *half_tokens = NULL;
 
     s->latent_size = (uint32_t)latent;
-    if (!take_sum(s, z, WN_SUM_INPUT, err) || !take_counts(z, "act_n", 1, &layers, &s->act_n, err) ||
-        !take_sums(z, "saliency_half", 3, half, &s->half_saliency, err) ||
-        !take_counts(z, "half_tokens", 1, half, &half_tokens, err)) {
+    if (!take_sum(s, z, WN_SUM_INPUT, err) || !wn_archive_take_counts(z, "act_n", 1, &layers, &s->act_n, err) ||
+        !wn_archive_take_sums(z, "saliency_half", 3, half, &s->half_saliency, err) ||
+        !wn_archive_take_counts(z, "half_tokens", 1, half, &half_tokens, err)) {
         free(half_tokens);
         return false;
     }
@@ -319,9 +217,9 @@ static bool read_rest(struct wn_saliency *s, const struct wn_npz *z, struct wn_e
     free(half_tokens);
     if (!s->act_n && !(s->act_n = wn_alloc(s->layer_count, sizeof(*s->act_n), err)))
         return false;
-    return take_text(z, "winnow_model", s->model_fingerprint, sizeof(s->model_fingerprint), err) &&
-           take_text(z, "winnow_corpus", s->corpus_fingerprint, sizeof(s->corpus_fingerprint), err) &&
-           read_corpora(s, z, err) && take_text(z, "winnow_settings", s->settings, sizeof(s->settings), err);
+    return wn_archive_take_text(z, "winnow_model", s->model_fingerprint, sizeof(s->model_fingerprint), err) &&
+           wn_archive_take_text(z, "winnow_corpus", s->corpus_fingerprint, sizeof(s->corpus_fingerprint), err) &&
+           read_corpora(s, z, err) && wn_archive_take_text(z, "winnow_settings", s->settings, sizeof(s->settings), err);
 }
 
 /* An expert that its layer does not have can have no sum; one that it has, no more counts than tokens. */
@@ -367,7 +265,8 @@ bool wn_saliency_read(struct wn_saliency *s, const char *path, struct wn_err *er
     if (!wn_npz_read(&z, path, err))
         return false;
     ok = read_shape(s, &z, err) && read_totals(s, &z, err) && read_layers(s, &z, err) && read_sources(s, &z, err) &&
-         read_rest(s, &z, err) && check_totals(s, err);
+         read_rest(s, &z, err) && check_totals(s, err) &&
+         wn_probes_read(&s->probes, &z, s->source_count, s->layer_count, s->expert_count, s->layer_experts, err);
     wn_npz_release(&z);
     if (ok) {
         derive_top_k(s);

@@ -4,16 +4,12 @@
 #include "base/alloc.h"
 #include "base/checked.h"
 #include "base/number.h"
+#include "jobs/ram.h"
 #include "sys/clock.h"
 
 #include <stdlib.h>
 
-#define CHUNK_MOST  512
-#define CHUNK_LEAST WN_EVAL_ROWS
-/* As in a calibration: code and pages that nobody counts; and a name for a refusal that passes at the next start. */
-#define UNFORESEEN  ((uint64_t)1 << 20)
-#define NAMED_SLACK ((uint64_t)4 << 20)
-#define NAMED_STEP  ((uint64_t)1 << 20)
+#define CHUNK_LEAST WN_LOGIT_ROWS
 
 uint64_t wn_eval_ends_bytes(const struct wn_ends *ends, bool embedding)
 {
@@ -77,38 +73,43 @@ void wn_eval_measure_base(struct wn_eval_job *e)
     e->result->need.base = wn_resident_memory() + (e->counting ? e->kept : 0);
 }
 
-static void size_with(struct wn_eval_job *e, wn_eval_size_fn *size, const void *arg, uint32_t chunk)
-{
-    struct wn_eval_need *n = &e->result->need;
+struct sizing {
+    struct wn_eval_job *job;
+    wn_eval_size_fn *size;
+    const void *arg;
+};
 
-    n->chunk = chunk;
-    size(arg, e, chunk);
+/* wn_ram_fn */
+static uint64_t size_with(void *arg, uint32_t chunk)
+{
+    const struct sizing *s = arg;
+    struct wn_eval_need *n = &s->job->result->need;
+
+    s->size(s->arg, s->job, chunk);
     n->peak = wn_add_capped(wn_add_capped(n->base, n->weights), wn_add_capped(n->scratch, n->records));
-    n->peak = wn_add_capped(n->peak > e->reading ? n->peak : e->reading, UNFORESEEN);
+    n->peak = wn_add_capped(n->peak > s->job->reading ? n->peak : s->job->reading, WN_RAM_UNFORESEEN);
+    return n->peak;
 }
 
 static bool fail_need(const struct wn_eval_job *e, struct wn_err *err)
 {
     const struct wn_eval_need *n = &e->result->need;
-    uint64_t enough = (n->peak + NAMED_SLACK + NAMED_STEP - 1) / NAMED_STEP * NAMED_STEP;
     char need[WN_SIZE_TEXT_BYTES], weights[WN_SIZE_TEXT_BYTES], allowed[WN_SIZE_TEXT_BYTES];
 
     return wn_fail(err, WN_ERR_ARG, "evaluating needs %s of memory, %s of them weights, and %s are allowed%s",
-                   wn_size_text(enough, need), wn_size_text(n->weights, weights), wn_size_text(e->o->ram, allowed),
-                   e->o->stream ? "" : "; --stream takes one layer at a time");
+                   wn_size_text(wn_ram_named(n->peak), need), wn_size_text(n->weights, weights),
+                   wn_size_text(e->o->ram, allowed), e->o->stream ? "" : "; --stream takes one layer at a time");
 }
 
 bool wn_eval_fit(struct wn_eval_job *e, wn_eval_size_fn *size, const void *arg, struct wn_err *err)
 {
     struct wn_eval_need *n = &e->result->need;
-    uint64_t ram = e->o->ram;
-    uint32_t chunk = e->window < CHUNK_MOST ? e->window : CHUNK_MOST;
+    struct sizing s = {e, size, arg};
+    uint32_t most = e->window < WN_CHUNK_MOST ? e->window : WN_CHUNK_MOST;
 
     n->tokens = (uint64_t)e->windows * e->window;
     n->records = record_bytes(e);
-    for (size_with(e, size, arg, chunk); ram && n->peak > ram && chunk > CHUNK_LEAST; size_with(e, size, arg, chunk))
-        chunk = chunk / 2 > CHUNK_LEAST ? chunk / 2 : CHUNK_LEAST;
-    if (ram && n->peak > ram)
+    if (!wn_ram_chunk(e->o->ram, most, CHUNK_LEAST, size_with, &s, &n->chunk))
         return fail_need(e, err);
     if (e->o->told && !e->o->told(e->o->told_arg, n))
         return wn_fail(err, WN_ERR_CANCELED, "stopped on request");

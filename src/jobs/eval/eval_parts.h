@@ -8,11 +8,9 @@
 
 #include "base/arena.h"
 #include "graph/graph.h"
+#include "jobs/divergence.h"
 #include "jobs/plan/dropped.h"
 #include <winnow/eval.h>
-
-/* Positions whose logits are computed together. */
-#define WN_EVAL_ROWS 16
 
 enum { WN_EVAL_MODEL, WN_EVAL_PARENT, WN_EVAL_SIDES };
 
@@ -56,7 +54,7 @@ struct wn_eval_job {
     uint64_t before, kept, reading;
     bool counting; /* the ids are more than the memory allowed: they were only counted, the need is refused */
     struct wn_eval_losses losses;
-    float *logits; /* [sides][WN_EVAL_ROWS][vocab], owned */
+    float *logits; /* [sides][WN_LOGIT_ROWS][vocab], owned */
     struct wn_eval_result *result;
 };
 

@@ -116,7 +116,7 @@ static void size_chunk(const void *arg, struct wn_eval_job *e, uint32_t chunk)
         uint64_t w = lay_out(&g, e, i, chunk, wn_eval_predicted(e));
 
         walk = w > walk ? w : walk;
-        heads = wn_add_capped(heads, lay_out(&g, e, i, WN_EVAL_ROWS, WN_EVAL_ROWS));
+        heads = wn_add_capped(heads, lay_out(&g, e, i, WN_LOGIT_ROWS, WN_LOGIT_ROWS));
         n->disk += ((uint64_t)wn_bank_count(c) + 2) * c->hidden_size * sizeof(float) * all_tokens(e);
     }
     n->weights = z->layer > z->heads ? z->layer : z->heads;
@@ -247,8 +247,8 @@ static bool score_window(struct stream *s, struct gear *g, size_t window, struct
     uint32_t tokens = wn_eval_predicted(s->e);
     struct wn_eval_rows rows[WN_EVAL_SIDES];
 
-    for (uint32_t first = 0; first < tokens; first += WN_EVAL_ROWS) {
-        size_t n = wn_min_size(WN_EVAL_ROWS, tokens - first);
+    for (uint32_t first = 0; first < tokens; first += WN_LOGIT_ROWS) {
+        size_t n = wn_min_size(WN_LOGIT_ROWS, tokens - first);
 
         for (unsigned i = 0; i < s->e->sides; i++) {
             if (!wn_walk_read(&g[i].walk, (uint64_t)window * tokens + first, n, &g[i].stream, err))
@@ -280,7 +280,7 @@ static bool score(struct stream *s, struct wn_err *err)
     bool ok = true;
 
     for (unsigned i = 0; ok && i < s->e->sides; i++)
-        ok = gear_init(&g[i], s, i, WN_EVAL_ROWS, WN_EVAL_ROWS, err) &&
+        ok = gear_init(&g[i], s, i, WN_LOGIT_ROWS, WN_LOGIT_ROWS, err) &&
              wn_ends_bind(g[i].walk.model, &g[i].ends, err) && wn_walk_open_last(&g[i].walk, err);
     ok = ok && score_windows(s, g, err);
     for (unsigned i = 0; i < s->e->sides; i++) {

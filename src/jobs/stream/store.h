@@ -7,6 +7,8 @@
  *                    behind it the SHA-256 of that
  *     layer-LLL      the record of a finished layer
  *
+ * (A job of several walks gives their streams other numbers, and its steps records of their own.)
+ *
  * A layer is finished when its record is there: it is put in place (whole, durable) only after the stream that leaves
  * the layer. So whenever a run is killed, the next one goes on behind the last record and nothing is computed twice. A
  * stream that a layer banks (AttnRes) is that layer's bank for all later ones, so it is kept, and no bank is written

@@ -32,6 +32,11 @@ void wn_walk_lay(struct wn_walk *w, struct wn_room *room, const struct wn_config
     w->cache = wn_room_take(room, longest, 1, (size_t)cache);
 }
 
+uint32_t wn_walk_number(const struct wn_walk *w, uint32_t i)
+{
+    return i <= w->branch ? i : i + w->apart;
+}
+
 static bool embed_sequence(struct wn_walk *w, const struct wn_ends *ends, const struct wn_sequence *q, uint64_t *done,
                            struct wn_err *err)
 {
@@ -138,8 +143,8 @@ static bool open_streams(struct wn_walk *w, uint32_t i, struct wn_err *err)
         return false;
     for (uint32_t k = 0; k < i; k++)
         if (wn_layer_banks(config_of(w), k))
-            layers[n++] = k;
-    layers[n++] = i;
+            layers[n++] = wn_walk_number(w, k);
+    layers[n++] = wn_walk_number(w, i);
     ok = wn_store_open_streams(w->store, layers, n, err);
     free(layers);
     return ok;
@@ -147,7 +152,8 @@ static bool open_streams(struct wn_walk *w, uint32_t i, struct wn_err *err)
 
 bool wn_walk_open(struct wn_walk *w, uint32_t i, struct wn_err *err)
 {
-    return open_streams(w, i, err) && (!wn_walk_writes(w, i) || wn_store_begin_stream(w->store, i + 1, err));
+    return open_streams(w, i, err) &&
+           (!wn_walk_writes(w, i) || wn_store_begin_stream(w->store, wn_walk_number(w, i + 1), err));
 }
 
 bool wn_walk_open_last(struct wn_walk *w, struct wn_err *err)

@@ -20,6 +20,12 @@ struct wn_walk {
     const struct wn_sequence *sequence; /* [sequence_count]; only ids and n are looked at */
     size_t sequence_count;
     bool keep_last; /* the stream that leaves the last layer is written too, for the head */
+    /*
+     * Walks that share a store: this one goes the way of the one whose numbers are the layers' as far as into layer
+     * `branch`, and what leaves that layer and later ones is its own, `apart` added to its numbers. apart 0: it is that
+     * one itself.
+     */
+    uint32_t branch, apart;
 
     uint32_t chunk; /* tokens at a time */
     float *p;       /* [chunk][hidden] */
@@ -34,6 +40,10 @@ struct wn_walk {
     void *arg;
 };
 
+/* "model", by its headers, and "weights", by a few bytes of each of its files: what a work folder must agree in. */
+#define WN_WALK_FACTS 2
+WN_CHECKED bool wn_walk_facts(const struct wn_model *m, struct wn_store_fact facts[WN_WALK_FACTS], struct wn_err *err);
+
 /* The buffers above for sequences of up to `longest` tokens; chunk must be set. */
 void wn_walk_lay(struct wn_walk *w, struct wn_room *room, const struct wn_config *c, uint64_t longest);
 
@@ -43,6 +53,8 @@ WN_CHECKED bool wn_walk_embed(struct wn_walk *w, struct wn_err *err);
 WN_CHECKED bool wn_walk_open(struct wn_walk *w, uint32_t i, struct wn_err *err);
 /* All sequences through the bound layer; what it wrote is not committed yet. */
 WN_CHECKED bool wn_walk_layer(struct wn_walk *w, const struct wn_layer *layer, struct wn_err *err);
+/* The store's number of the stream that enters layer i; i may be the number of layers. */
+uint32_t wn_walk_number(const struct wn_walk *w, uint32_t i);
 /* True when layer i's stream is written. */
 bool wn_walk_writes(const struct wn_walk *w, uint32_t i);
 

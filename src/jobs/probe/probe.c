@@ -1,0 +1,156 @@
+/*
+ * Probing as a whole: what it takes, what is there of it, the ways through the layers, what comes out, the archive.
+ */
+#include "base/alloc.h"
+#include "jobs/output_try.h"
+#include "jobs/probe/probe_parts.h"
+#include "jobs/talk.h"
+#include "sys/clock.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FACTS (WN_WALK_FACTS + 4)
+
+/* Masks are what criterion, weights, shares and archive come to: where they agree, so do the results. */
+static void masks_fingerprint(const struct wn_probing *p, char *out, size_t size)
+{
+    const struct wn_saliency *s = &p->archive;
+    size_t bytes = (size_t)p->probes.points * s->layer_count * s->expert_count;
+    uint64_t hash = wn_bytes_hash((struct wn_bytes){(const char *)p->probes.mask, bytes}) * 31 + p->probes.points;
+
+    for (uint32_t i = 0; i < s->source_count; i++)
+        hash = hash * 31 + wn_bytes_hash(wn_bytes_of(s->source[i]));
+    (void)snprintf(out, size, "%016" PRIx64, hash);
+}
+
+static bool open_store(struct wn_probing_run *r, struct wn_err *err)
+{
+    const struct wn_layer_probe_options *o = r->p.options;
+    struct wn_store_fact facts[FACTS] = {{.what = "form", .value = "winnow probe 1"},
+                                         {.what = "sequence"},
+                                         {.what = "corpus"},
+                                         {.what = "dropped experts"}};
+    char fingerprint[17], *folder;
+    bool ok;
+
+    (void)snprintf(facts[1].value, sizeof facts[1].value, "%" PRIu32, r->p.corpus.longest);
+    wn_corpus_fingerprint(&r->p.corpus, fingerprint);
+    (void)snprintf(facts[2].value, sizeof facts[2].value, "%s", fingerprint);
+    masks_fingerprint(&r->p, facts[3].value, sizeof facts[3].value);
+    if (!wn_walk_facts(r->p.model, facts + 4, err))
+        return false;
+    folder = o->work ? wn_strdup(o->work, err) : wn_asprintf(err, "%s.work", o->out);
+    ok = folder && wn_store_open(&r->store, folder, facts, FACTS, o->fresh, err);
+    free(folder);
+    if (!ok)
+        return false;
+    wn_store_shape(&r->store, r->p.corpus.tokens, (uint64_t)r->p.config->hidden_size * sizeof(float));
+    return !r->p.need.held ||
+           wn_store_hold(&r->store, (size_t)(r->p.need.held / (r->store.tokens * r->store.token_bytes)), err);
+}
+
+static bool init_buffers(struct wn_probing_run *r, struct wn_err *err)
+{
+    struct wn_probing_buffers *b = &r->buffers;
+
+    if (!wn_probing_buffers_init(b, &r->p, wn_pool_threads(r->pool), err))
+        return false;
+    r->ctx = (struct wn_ctx){.config = r->p.config,
+                             .kernels = wn_kernels_get(err),
+                             .pool = r->pool,
+                             .arena = &b->arena,
+                             .worker_scratch = b->worker_scratch,
+                             .worker_floats = b->worker_floats};
+    b->walk.model = r->p.model;
+    b->walk.ctx = &r->ctx;
+    b->walk.store = &r->store;
+    b->walk.sequence = r->p.corpus.sequence;
+    b->walk.sequence_count = r->p.corpus.sequence_count;
+    b->walk.keep_last = true;
+    return r->ctx.kernels != NULL;
+}
+
+/* Sums to nats a token. A source without tokens was not probed, and has 0. */
+static void take_figures(struct wn_probing_run *r)
+{
+    const struct wn_saliency *s = &r->p.archive;
+    struct wn_probes *probes = &r->p.probes;
+
+    for (uint32_t way = 1; way < wn_way_count(&r->p); way++)
+        for (uint32_t i = 0; i < s->source_count; i++) {
+            size_t row = (size_t)wn_way_point(&r->p, way) * s->source_count + i;
+            double sum = r->sums[(size_t)(way - 1) * s->source_count + i];
+
+            if (probes->tokens[i])
+                probes->kld[row * s->layer_count + wn_way_layer(&r->p, way)] = sum / (double)probes->tokens[i];
+        }
+}
+
+static bool write_archive(struct wn_probing_run *r, struct wn_err *err)
+{
+    const struct wn_layer_probe_options *o = r->p.options;
+    const struct wn_saliency *s = &r->p.archive;
+    struct wn_npz z = {0};
+    bool ok;
+
+    wn_arena_release(&r->buffers.arena);
+    wn_store_let_go(&r->store);
+    take_figures(r);
+    ok = wn_probes_put(&r->p.probes, &z, s->source_count, s->layer_count, s->expert_count, err) &&
+         wn_npz_extend(o->archive, &z, o->out, o->overwrite, err);
+    wn_npz_release(&z);
+    if (ok)
+        wn_store_remove(&r->store);
+    return ok;
+}
+
+static void note_model(const struct wn_probing_run *r)
+{
+    char fingerprint[17], line[256];
+
+    wn_source_fingerprint(wn_model_source(r->p.model), fingerprint);
+    if (!*r->p.archive.model_fingerprint || strcmp(fingerprint, r->p.archive.model_fingerprint) == 0)
+        return;
+    (void)snprintf(line, sizeof line,
+                   "the archive is of a model with the fingerprint %s, this one has %s: the same in another container?",
+                   r->p.archive.model_fingerprint, fingerprint);
+    wn_job_note(r->job, line);
+}
+
+static bool run(struct wn_probing_run *r, struct wn_err *err)
+{
+    const struct wn_layer_probe_options *o = r->p.options;
+
+    if (o->told && !o->told(o->told_arg, &r->p.need))
+        return wn_fail(err, WN_ERR_CANCELED, "stopped on request (what it takes was told, nothing was written)");
+    note_model(r);
+    return open_store(r, err) && init_buffers(r, err) && wn_probing_walk(r, err) && wn_probing_score(r, err) &&
+           write_archive(r, err);
+}
+
+bool wn_layer_probe(const struct wn_model *m, struct wn_pool *pool, const struct wn_layer_probe_options *o,
+                    const struct wn_job *job, struct wn_layer_probe_result *result, struct wn_err *err)
+{
+    /* the archive may be replaced, by itself with more in it; under another name of its own nothing is written */
+    const char *inputs[] = {o->corpus, strcmp(o->out, o->archive) == 0 ? NULL : o->archive};
+    struct wn_probing_run r = {.job = job, .pool = pool};
+    double start = wn_clock_seconds();
+    bool ok;
+
+    if (!wn_output_try(o->out, o->overwrite, inputs, 2, m, err) ||
+        !wn_probing_init(&r.p, m, wn_pool_threads(pool), o, err))
+        return false;
+    r.result.need = r.p.need;
+    ok = run(&r, err);
+    wn_store_close(&r.store);
+    wn_arena_release(&r.buffers.arena);
+    free(r.sums);
+    wn_probing_release(&r.p);
+    r.result.seconds = wn_clock_seconds() - start;
+    if (ok)
+        *result = r.result;
+    return ok;
+}

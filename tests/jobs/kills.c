@@ -1,0 +1,46 @@
+/* See kills.h. */
+#include "kills.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+unsigned kill_count(void)
+{
+    const char *asked = getenv("WINNOW_KILLS");
+
+    return asked ? (unsigned)strtoul(asked, NULL, 10) : 3;
+}
+
+static pid_t start(bool (*run)(void *arg), void *arg)
+{
+    pid_t child = fork();
+
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(run(arg) ? 0 : 1);
+    return child;
+}
+
+bool killed_after(bool (*run)(void *arg), void *arg, uint64_t us)
+{
+    struct timespec wait = {(time_t)(us / 1000000), (long)(us % 1000000) * 1000};
+    pid_t child = start(run, arg);
+    int status;
+
+    nanosleep(&wait, NULL);
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFSIGNALED(status);
+}
+
+void killed_on_its_way(bool (*run)(void *arg), void *arg)
+{
+    pid_t child = start(run, arg);
+    int status;
+
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}

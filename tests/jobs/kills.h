@@ -1,0 +1,16 @@
+/* Runs that die: in a child process, by a real SIGKILL. */
+#ifndef KILLS_H
+#define KILLS_H
+
+#include "wn_test.h"
+
+/* A few moments ordinarily; WINNOW_KILLS asks for more (`make kills`). */
+unsigned kill_count(void);
+
+/* True when run(arg) was still at work so many microseconds after its start, and is no more. */
+bool killed_after(bool (*run)(void *arg), void *arg, uint64_t us);
+
+/* run(arg), which must be killed on its way (raise(SIGKILL) in a callback). */
+void killed_on_its_way(bool (*run)(void *arg), void *arg);
+
+#endif
