@@ -5,7 +5,11 @@
 
 static struct cut_options o;
 
-static const struct poptOption table[] = {CUT_OPTIONS(o), POPT_TABLEEND};
+static const struct poptOption table[] = {{"plain", 0, POPT_ARG_NONE, &o.plain, 0,
+                                           "of a build with ghosts, the same without them, which other engines read",
+                                           NULL},
+                                          CUT_OPTIONS(o),
+                                          POPT_TABLEEND};
 
 static int run(const struct command *self, int argc, const char **argv)
 {

@@ -12,6 +12,9 @@ static const struct poptOption table[] = {
     {"plan", 'p', POPT_ARG_STRING, &o.plan, 0, "experts to keep, as written by 'winnow plan'", "FILE"},
     {"lo-model", 0, POPT_ARG_STRING, &o.cut.lo_model, 0,
      "a GGUF of the same model, from which the experts come that the plan gives fewer bits", "LO.gguf"},
+    {"ghosts", 0, POPT_ARG_STRING, &o.cut.ghosts, 0,
+     "what is dropped may still be chosen: skip (it gives nothing), mean (its mean output), off (default)", "MODE"},
+    {"saliency", 0, POPT_ARG_STRING, &o.cut.saliency, 0, "the archive with the means of --ghosts mean", "SAL.npz"},
     CUT_OPTIONS(o.cut),
     {"force-plan", 0, POPT_ARG_NONE, &o.cut.force_plan, 0, "accept a plan that was made for another model", NULL},
     POPT_TABLEEND};

@@ -7,7 +7,7 @@
 #include <winnow/prune.h>
 
 static struct {
-    char *source, *plan, *lo_model;
+    char *source, *plan, *lo_model, *saliency;
 } o;
 
 static const struct poptOption table[] = {
@@ -15,6 +15,8 @@ static const struct poptOption table[] = {
     {"plan", 'p', POPT_ARG_STRING, &o.plan, 0, "the plan it was cut by (none: the identity)", "FILE"},
     {"lo-model", 0, POPT_ARG_STRING, &o.lo_model, 0, "of a build from two parents: the one of the second banks",
      "LO.gguf"},
+    {"saliency", 0, POPT_ARG_STRING, &o.saliency, 0, "of a build whose ghosts have means: the archive they are from",
+     "SAL.npz"},
     POPT_TABLEEND};
 
 /* What was verified against what: a log that can be told from another build's. */
@@ -78,12 +80,18 @@ static int run(const struct command *self, int argc, const char **argv)
         return code;
     if (o.plan && !o.source)
         return opt_wrong(self, "--plan needs --source");
+    if (o.saliency && !o.plan)
+        return opt_wrong(self, "--saliency needs --source and --plan, which says who became a ghost");
     if (o.lo_model && !o.plan)
         return opt_wrong(self, "--lo-model needs --source and --plan, which says what came from it");
     if (o.plan && !wn_plan_read(&plan, o.plan, &err))
         return talk_failed(&err);
-    ok = wn_verify_of_two(model_path(args[0]), o.source ? model_path(o.source) : NULL, o.lo_model,
-                          o.plan ? &plan : NULL, &job, &r, &err);
+    ok = wn_verify_all(&(struct wn_verify_options){.out = model_path(args[0]),
+                                                   .source = o.source ? model_path(o.source) : NULL,
+                                                   .lo_source = o.lo_model,
+                                                   .plan = o.plan ? &plan : NULL,
+                                                   .saliency = o.saliency},
+                       &job, &r, &err);
     wn_plan_release(&plan);
     if (!ok && err.code != WN_ERR_DIFFERENT)
         return talk_failed(&err);

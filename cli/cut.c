@@ -89,6 +89,26 @@ bool cut_take_format(const struct command *self, const struct cut_options *o, st
     return true;
 }
 
+/* --ghosts and --saliency of prune, --plain of convert. */
+static bool take_ghosts(const struct command *self, const struct cut_options *o, struct wn_prune_options *p)
+{
+    static const char *const modes[] = {"off", "skip", "mean"};
+    static const enum wn_ghosts ghosts[] = {WN_GHOSTS_OFF, WN_GHOSTS_SKIP, WN_GHOSTS_MEAN};
+    int mode;
+
+    if (!one_of(self, "ghosts", o->ghosts, modes, 3, &mode))
+        return false;
+    p->ghosts = o->ghosts || o->plain ? ghosts[mode] : WN_GHOSTS_BUILT;
+    p->saliency = o->saliency;
+    if (o->saliency && p->ghosts != WN_GHOSTS_MEAN)
+        (void)opt_wrong(self, "--saliency has the means of --ghosts mean");
+    else if (p->ghosts == WN_GHOSTS_MEAN && !o->saliency && !o->dry_run)
+        (void)opt_wrong(self, "--ghosts mean needs --saliency, the archive that 'calibrate --means' wrote");
+    else
+        return true;
+    return false;
+}
+
 /* The one option that destroys something. */
 static bool take_consume(const struct command *self, const struct cut_options *o)
 {
@@ -118,7 +138,8 @@ int cut(const struct command *self, const char *source, const struct wn_plan *pl
                                  .hashes = !o->no_hash,
                                  .plan_file = o->plan,
                                  .consume = o->consume};
-    const char *inputs[] = {o->plan, source, o->lo_model}; /* the source too: it may be one without a model */
+    const char *inputs[] = {o->plan, source, o->lo_model,
+                            o->saliency}; /* the source too: it may be one without a model */
     struct wn_job job = talk_job();
     struct wn_prune_result r;
     struct wn_model *m;
@@ -138,14 +159,14 @@ int cut(const struct command *self, const char *source, const struct wn_plan *pl
     } else if (o->joined) {
         p.layout = WN_LAYOUT_JOINED;
     }
-    if (!cut_take_format(self, o, &p))
+    if (!cut_take_format(self, o, &p) || !take_ghosts(self, o, &p))
         return EXIT_USAGE;
     p.plan_name = o->plan ? plan_name(o->plan) : NULL;
     /* any mixture of experts is cut, also one that winnow does not compute: then there is no model to warn of */
     p.model = m = wn_model_open(source, &err);
     if (m)
         tell_warning(m);
-    ok = wn_output_spares(o->out, inputs, 3, m, &err) && (p.pool = make_pool(&err)) && wn_prune(&p, &job, &r, &err);
+    ok = wn_output_spares(o->out, inputs, 4, m, &err) && (p.pool = make_pool(&err)) && wn_prune(&p, &job, &r, &err);
     wn_pool_free(p.pool);
     wn_model_close(m);
     if (!ok)

@@ -8,9 +8,9 @@
 #include <winnow/prune.h>
 
 struct cut_options {
-    char *out, *shard_size, *format, *rest_bits, *encoder, *lo_model;
+    char *out, *shard_size, *format, *rest_bits, *encoder, *lo_model, *ghosts, *saliency;
     const char *plan; /* the plan's file, which the output must spare; NULL: none */
-    int joined, dry_run, force, force_plan, no_hash, consume, yes;
+    int joined, dry_run, force, force_plan, no_hash, consume, yes, plain;
 };
 
 /* The options both commands have, for their tables. */

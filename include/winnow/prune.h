@@ -39,6 +39,12 @@ struct wn_prune_options {
     const char *lo_source;
     const struct wn_model *model; /* the source, when it is open already: its lists are not read again. May be NULL */
     const struct wn_plan *plan;   /* NULL: the identity plan (`convert`) */
+    /*
+     * SKIP, MEAN: what the plan drops becomes ghosts (docs/formats/ghosts.md). OFF, without a plan: the ghosts that the
+     * source has go, and with their rows all that only winnow reads. BUILT: as the source has them; a plan makes none.
+     */
+    enum wn_ghosts ghosts;
+    const char *saliency; /* MEAN: the archive whose means ghosts get; a dry run does without */
     enum wn_layout layout;
     uint64_t shard_bytes; /* WN_LAYOUT_SPLIT */
     bool overwrite, dry_run;
@@ -90,18 +96,25 @@ struct wn_verify_result {
     char lo_fingerprint[17];                      /* of a second parent */
 };
 
+struct wn_verify_options {
+    const char *out, *source;   /* source NULL: see below */
+    const char *lo_source;      /* of a build from two parents, as in wn_prune_options */
+    const struct wn_plan *plan; /* NULL: the identity */
+    const char *saliency;       /* the archive of the ghosts' means, where out has some */
+};
+
 /*
- * Proves out against source and plan (NULL: identity): every surviving byte, router order, bias, config keys. The first
- * difference is WN_ERR_DIFFERENT with layer, old and new expert, matrix and offset in the sentence.
+ * Proves out against source and plan: every surviving byte, router order, bias, config keys; of ghosts, whose the
+ * router's rows are and what their means are. The first difference is WN_ERR_DIFFERENT with layer, old and new expert,
+ * matrix and offset in the sentence.
  *
  * source NULL: only whether out is sound by itself, of no byte (r->bytes 0) whether it is the source's. What is not is
  * WN_ERR_FORMAT.
  */
+WN_API WN_CHECKED bool wn_verify_all(const struct wn_verify_options *o, const struct wn_job *job,
+                                     struct wn_verify_result *r, struct wn_err *err);
+/* The same of one parent and without means. */
 WN_API WN_CHECKED bool wn_verify(const char *out, const char *source, const struct wn_plan *plan,
                                  const struct wn_job *job, struct wn_verify_result *r, struct wn_err *err);
-/* The same of a build from two parents (wn_prune_options.lo_source), by which second banks are proved. */
-WN_API WN_CHECKED bool wn_verify_of_two(const char *out, const char *source, const char *lo_source,
-                                        const struct wn_plan *plan, const struct wn_job *job,
-                                        struct wn_verify_result *r, struct wn_err *err);
 
 #endif

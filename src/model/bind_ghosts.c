@@ -12,13 +12,19 @@ static uint32_t ghosts_in(const struct wn_config *c, uint32_t layer)
     return c->layers[layer].router_rows - c->layers[layer].expert_count;
 }
 
-/* Marks in serves[] whom each row belongs to; rows that nobody has keep WN_GHOST. */
-static bool read_rows(struct wn_binder *b, const struct wn_moe_weights *w, uint32_t rows)
+static const struct wn_tensor *find_part(struct wn_binder *b, enum wn_role role)
 {
-    const struct wn_tensor *t = wn_bind_find(b, WN_ROLE_EXPERT_ROWS, 0, WN_BANK_ONLY);
+    char name[WN_NAME_BYTES];
+
+    return wn_name_write(b->model->naming, b->model->prefix, role, 0, b->layer, 0, name) ? wn_bind_try(b, name) : NULL;
+}
+
+/* Marks in serves[] whom each row belongs to; rows that nobody has keep WN_GHOST. */
+static bool read_rows(struct wn_binder *b, const struct wn_tensor *t, const struct wn_moe_weights *w, uint32_t rows)
+{
     const uint8_t *data;
 
-    if (!t || !wn_bind_shape(b, t, (const uint64_t[]){w->expert_count}, 1))
+    if (!wn_bind_shape(b, t, (const uint64_t[]){w->expert_count}, 1))
         return false;
     if (t->type != WN_I32)
         return wn_fail(b->err, WN_ERR_FORMAT, "tensor '%s' is of type %s, wanted I32", t->name,
@@ -39,18 +45,9 @@ static bool read_rows(struct wn_binder *b, const struct wn_moe_weights *w, uint3
     return data != NULL;
 }
 
-static const struct wn_tensor *find_means(struct wn_binder *b)
-{
-    char name[WN_NAME_BYTES];
-
-    return wn_name_write(b->model->naming, b->model->prefix, WN_ROLE_GHOST_MEAN, 0, b->layer, 0, name)
-               ? wn_bind_try(b, name)
-               : NULL;
-}
-
 static bool bind_means(struct wn_binder *b, struct wn_moe_weights *w, uint32_t ghosts)
 {
-    const struct wn_tensor *t = find_means(b);
+    const struct wn_tensor *t = find_part(b, WN_ROLE_GHOST_MEAN);
     uint64_t in = b->config->latent_size ? b->config->latent_size : b->config->hidden_size;
 
     if (!t)
@@ -65,15 +62,18 @@ static bool bind_means(struct wn_binder *b, struct wn_moe_weights *w, uint32_t g
 bool wn_bind_ghosts(struct wn_binder *b, struct wn_moe_weights *w)
 {
     uint32_t rows = b->config->layers[b->layer].router_rows, ghosts = ghosts_in(b->config, b->layer), n = 0;
+    /* a layer that keeps all its experts has no ghosts, but may store them in another order than the router's */
+    const struct wn_tensor *t =
+        ghosts ? wn_bind_find(b, WN_ROLE_EXPERT_ROWS, 0, WN_BANK_ONLY) : find_part(b, WN_ROLE_EXPERT_ROWS);
 
-    if (ghosts == 0)
-        return true;
+    if (!t)
+        return ghosts == 0;
     w->serves = wn_bind_alloc(b, rows, sizeof *w->serves);
     if (!w->serves)
         return false;
     for (uint32_t r = 0; r < rows; r++)
         w->serves[r] = WN_GHOST;
-    if (!read_rows(b, w, rows))
+    if (!read_rows(b, t, w, rows))
         return false;
     for (uint32_t r = 0; r < rows; r++) {
         if (w->serves[r] != WN_GHOST)
@@ -82,7 +82,7 @@ bool wn_bind_ghosts(struct wn_binder *b, struct wn_moe_weights *w)
         if (b->model->ghosts == WN_GHOSTS_OFF)
             w->router_bias[r] = -INFINITY;
     }
-    return bind_means(b, w, ghosts);
+    return ghosts == 0 || bind_means(b, w, ghosts);
 }
 
 /* ---- of the model ---- */

@@ -20,6 +20,9 @@ WN_CHECKED bool wn_config_parse_json(const char *json, size_t n, struct wn_confi
  */
 WN_CHECKED bool wn_config_read_gguf(const struct wn_source *s, struct wn_config *c, struct wn_err *err);
 
+/* The config of an open source, from its own keys or the folder's config.json. On failure c owns nothing. */
+WN_CHECKED bool wn_config_of_source(const struct wn_source *s, struct wn_config *c, struct wn_err *err);
+
 /* Refuses shapes that contradict themselves or could overflow anywhere. Both readers end with it. */
 WN_CHECKED bool wn_config_check(struct wn_config *c, struct wn_err *err);
 

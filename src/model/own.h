@@ -33,9 +33,6 @@ struct wn_model {
     struct wn_vocab_slot *slot; /* owned */
 };
 
-/* The config of an open source, from its own keys or the folder's config.json. On failure c owns nothing. */
-WN_CHECKED bool wn_config_of_source(const struct wn_source *s, struct wn_config *c, struct wn_err *err);
-
 /* The text of the config.json beside a safetensors source, *n bytes; free it. */
 WN_CHECKED char *wn_config_text(const struct wn_source *s, size_t *n, struct wn_err *err);
 

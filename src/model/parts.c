@@ -48,6 +48,8 @@ static bool look_up(enum wn_naming one, enum wn_naming other, const char *stem, 
         if (!by_one && !by_other)
             continue;
         part->class = row->class;
+        part->expert_rows = i == WN_ROLE_EXPERT_ROWS;
+        part->ghost_mean = i == WN_ROLE_GHOST_MEAN;
         if (one == other || by_one != by_other)
             part->naming = by_one ? one : other;
         return true;

@@ -24,6 +24,7 @@ struct wn_part {
     size_t expert_at, expert_digits; /* WN_AXIS_NAME: where in the name the number stands */
     bool router;                     /* router matrix or bias */
     bool low;                        /* the experts' second bank (enum wn_bank) */
+    bool expert_rows, ghost_mean;    /* of builds with ghosts: docs/formats/ghosts.md */
     enum wn_naming naming;           /* the only one that has this name; WN_NAMING_COUNT: HF and MLX, or unknown */
 };
 

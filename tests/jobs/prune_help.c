@@ -150,20 +150,15 @@ static bool take(void *arg, uint64_t position, const float *logits)
     return true;
 }
 
-float *logits_of(const char *model, const uint32_t *ids, size_t n, size_t *vocab)
+float *logits_with(const struct wn_model *m, const struct wn_weights *w, const uint32_t *ids, size_t n, size_t *vocab)
 {
-    struct wn_err err;
-    struct wn_model *m = wn_model_open(model, &err);
     struct wn_session_options o = {.context = 512};
-    struct wn_pool *pool = wn_pool_new(2, &err);
-    struct wn_weights *w;
     struct wn_session *s;
+    struct wn_err err;
+    struct wn_pool *pool = wn_pool_new(2, &err);
     struct collect c;
 
-    CHECK_OK(m, &err);
     CHECK_OK(pool, &err);
-    w = wn_weights_load(m, &err);
-    CHECK_OK(w, &err);
     s = wn_session_new(m, w, pool, &o, &err);
     CHECK_OK(s, &err);
     c.vocab = *vocab = wn_model_config(m)->vocab_size;
@@ -171,8 +166,22 @@ float *logits_of(const char *model, const uint32_t *ids, size_t n, size_t *vocab
     assert_non_null(c.logits);
     CHECK_OK(wn_session_feed(s, ids, n, take, &c, &err), &err);
     wn_session_free(s);
-    wn_weights_free(w);
     wn_pool_free(pool);
-    wn_model_close(m);
     return c.logits;
+}
+
+float *logits_of(const char *model, const uint32_t *ids, size_t n, size_t *vocab)
+{
+    struct wn_err err;
+    struct wn_model *m = wn_model_open(model, &err);
+    struct wn_weights *w;
+    float *logits;
+
+    CHECK_OK(m, &err);
+    w = wn_weights_load(m, &err);
+    CHECK_OK(w, &err);
+    logits = logits_with(m, w, ids, n, vocab);
+    wn_weights_free(w);
+    wn_model_close(m);
+    return logits;
 }

@@ -4,6 +4,7 @@
 
 #include "wn_test.h"
 #include <winnow/prune.h>
+#include <winnow/session.h>
 
 /* A plan out of the reference's {"keep": {"1": [...]}} for a model of that many experts. */
 void plan_from_reference(struct wn_plan *p, const char *path, uint32_t top_k, uint32_t num_experts);
@@ -30,6 +31,7 @@ void find_tensor(const char *model, const char *name, struct place *p);
 
 /* The logits of every position by a new session, [n][*vocab]; free them. */
 float *logits_of(const char *model, const uint32_t *ids, size_t n, size_t *vocab);
+float *logits_with(const struct wn_model *m, const struct wn_weights *w, const uint32_t *ids, size_t n, size_t *vocab);
 
 /* Number of entries in a folder (-1: it does not exist). */
 int count_entries(const char *folder);

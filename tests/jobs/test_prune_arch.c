@@ -319,7 +319,7 @@ static void so_it_is_out_of_two_parents(void **state)
     twin_write(lo, hi, twin_experts, &whole, NULL, 0);
     twin_prune(hi, lo, out, &plan, WN_LAYOUT_AS_SOURCE, 0);
     twin_check_bytes(hi, lo, out, &plan);
-    CHECK_OK(wn_verify_of_two(out, hi, lo, &plan, NULL, &v, &err), &err);
+    CHECK_OK(wn_verify_all(&(struct wn_verify_options){out, hi, lo, &plan, NULL}, NULL, &v, &err), &err);
     CHECK_OK(wn_verify(out, NULL, NULL, NULL, &v, &err), &err);
     assert_int_equal(v.experts, 3);
     s = wn_source_open(out, &err);

@@ -19,7 +19,7 @@ static void open_made(struct made *m, const char *folder, const struct wn_plan *
 
     m->model = wn_model_open(folder, &err);
     CHECK_OK(m->model, &err);
-    CHECK_OK(wn_keep_init(&m->keep, wn_model_source(m->model), plan, &err), &err);
+    CHECK_OK(wn_keep_init(&m->keep, wn_model_source(m->model), &(struct wn_keep_how){.plan = plan}, &err), &err);
     m->recast = (struct wn_recast){.model = m->model, .keep = &m->keep, .form = &wn_recast_form_gguf};
     m->pool = wn_pool_new(3, &err);
     CHECK_OK(m->pool, &err);

@@ -18,7 +18,7 @@ static void verified(const char *hi, const char *lo, const char *out, const stru
     struct wn_verify_result v;
     struct wn_err err;
 
-    CHECK_OK(wn_verify_of_two(out, hi, lo, plan, NULL, &v, &err), &err);
+    CHECK_OK(wn_verify_all(&(struct wn_verify_options){out, hi, lo, plan, NULL}, NULL, &v, &err), &err);
     assert_int_equal(v.experts, 12);
     assert_false(v.identical_files);
     assert_int_equal(strlen(v.lo_fingerprint), 16);
@@ -221,7 +221,8 @@ static void differs(const struct built *b, const char *part)
     struct wn_verify_result v;
     struct wn_err err;
 
-    CHECK_FAILS(wn_verify_of_two(b->out, b->hi, b->lo, &b->plan, NULL, &v, &err), &err, part);
+    CHECK_FAILS(wn_verify_all(&(struct wn_verify_options){b->out, b->hi, b->lo, &b->plan, NULL}, NULL, &v, &err), &err,
+                part);
     assert_int_equal(err.code, WN_ERR_DIFFERENT);
 }
 
@@ -284,7 +285,8 @@ static void another_second_parent_or_plan_is_found(void **state)
     (void)state;
     build(&b);
     CHECK_FAILS(wn_verify(b.out, b.hi, &b.plan, NULL, &v, &err), &err, "--lo-model");
-    CHECK_FAILS(wn_verify_of_two(b.out, b.hi, b.lo, NULL, NULL, &v, &err), &err, "gives no expert fewer bits");
+    CHECK_FAILS(wn_verify_all(&(struct wn_verify_options){b.out, b.hi, b.lo, NULL, NULL}, NULL, &v, &err), &err,
+                "gives no expert fewer bits");
     first = b.plan.layers[0].keep[3];
     b.plan.layers[0].keep[3] = b.plan.layers[0].keep[4];
     b.plan.layers[0].keep[4] = first;
@@ -355,7 +357,7 @@ static void every_refused_allocation_is_survived(void **state)
     ok = false;
     for (long n = 0; !ok; n += 1 + n / 16) {
         wn_alloc_fail_after(n);
-        ok = wn_verify_of_two(o.out, o.source, o.lo_source, &plan, NULL, &v, &err);
+        ok = wn_verify_all(&(struct wn_verify_options){o.out, o.source, o.lo_source, &plan, NULL}, NULL, &v, &err);
         wn_alloc_fail_after(-1);
         assert_true(ok || err.code == WN_ERR_NOMEM);
     }

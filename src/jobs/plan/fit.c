@@ -166,7 +166,7 @@ static bool check(const struct wn_fit *f, const struct wn_source *s, struct wn_e
 static bool gather(struct wn_fit *f, const struct wn_source *s, struct wn_err *err)
 {
     struct wn_keep keep = {0};
-    bool ok = check(f, s, err) && wn_keep_init(&keep, s, NULL, err) && take_layers(f, &keep, err);
+    bool ok = check(f, s, err) && wn_keep_init(&keep, s, &(struct wn_keep_how){0}, err) && take_layers(f, &keep, err);
 
     if (ok && f->layer_count == 0)
         ok = wn_fail(err, WN_ERR_ARG, "'%s' has no layer with experts", f->path);

@@ -60,7 +60,7 @@ static bool find_last(struct wn_consume *c, struct wn_err *err)
     for (size_t i = 0; c->last && i < c->keep->tensor_count; i++) {
         const struct wn_keep_tensor *t = &c->keep->tensors[i];
 
-        if (c->last[t->from->file] < t->file)
+        if (t->from && c->last[t->from->file] < t->file)
             c->last[t->from->file] = t->file;
     }
     return c->last != NULL;
@@ -108,7 +108,7 @@ bool wn_consume_file(struct wn_consume *c, uint32_t file, struct wn_err *err)
     for (size_t i = 0; i < c->keep->tensor_count; i++) {
         const struct wn_keep_tensor *t = &c->keep->tensors[i];
 
-        if (t->file == file && c->last[t->from->file] > file &&
+        if (t->from && t->file == file && c->last[t->from->file] > file &&
             !wn_file_punch(wn_source_file_at(c->keep->source, t->from->file)->file.path, t->from->at, t->from->bytes,
                            err))
             return false;

@@ -5,7 +5,6 @@
 #include "base/alloc.h"
 #include "jobs/prune/keep_parts.h"
 #include "jobs/prune/twins.h"
-#include "model/names.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -15,8 +14,11 @@
 #define LAYERS_MAX  65536
 #define EXPERTS_MAX 65536
 
-/* Tensors that count a layer's experts alike: the router's, and the stacks of either bank. */
-enum { ROUTER, STACK, LOW_STACK, COUNTED };
+/*
+ * Tensors that count a layer's experts alike: the router's, but in builds with ghosts the list of its experts' rows,
+ * and the stacks of either bank.
+ */
+enum { ROUTER, EXPERT_ROWS, STACK, LOW_STACK, COUNTED };
 
 /* What the names and shapes of one layer say. */
 struct seen {
@@ -61,7 +63,7 @@ static bool count_tensor(struct census *c, const struct wn_tensor *t, const stru
     struct seen *l;
     int kind;
 
-    if (part->axis == WN_AXIS_NONE)
+    if (part->axis == WN_AXIS_NONE && !part->expert_rows)
         return true;
     if (part->layer < 0 || part->layer >= LAYERS_MAX)
         return wn_fail(err, WN_ERR_FORMAT, "tensor '%s' has experts, but is in no layer that can be told", t->name);
@@ -70,7 +72,7 @@ static bool count_tensor(struct census *c, const struct wn_tensor *t, const stru
         return count_named(l, t, part->expert, err);
     if (t->dims == 0 || t->shape[0] == 0 || t->shape[0] > EXPERTS_MAX)
         return wn_fail(err, WN_ERR_FORMAT, "tensor '%s' should have experts as its outermost dimension", t->name);
-    kind = part->router ? ROUTER : part->low ? LOW_STACK : STACK;
+    kind = part->expert_rows ? EXPERT_ROWS : part->router ? ROUTER : part->low ? LOW_STACK : STACK;
     if (l->outer[kind].n == 0) {
         l->outer[kind].n = t->shape[0];
         l->outer[kind].name = t->name;
@@ -78,24 +80,34 @@ static bool count_tensor(struct census *c, const struct wn_tensor *t, const stru
     return l->outer[kind].n == t->shape[0] || unlike(t->name, t->shape[0], l->outer[kind].name, l->outer[kind].n, err);
 }
 
-/* Experts by the outermost dimension: those of both banks, or as many as the router has rows. */
+/* What tells how many experts the router knows: its rows, or which of them are experts'. */
+static int router_kind(const struct seen *l)
+{
+    return l->outer[EXPERT_ROWS].n ? EXPERT_ROWS : ROUTER;
+}
+
+/* Experts by the outermost dimension: those of both banks, or as many as the router knows. */
 static uint64_t outer_count(const struct seen *l)
 {
     uint64_t stacked = l->outer[STACK].n + l->outer[LOW_STACK].n;
 
-    return stacked ? stacked : l->outer[ROUTER].n;
+    return stacked ? stacked : l->outer[router_kind(l)].n;
 }
 
 static const char *outer_name(const struct seen *l)
 {
-    return l->outer[STACK].n ? l->outer[STACK].name : l->outer[ROUTER].name;
+    return l->outer[STACK].n ? l->outer[STACK].name : l->outer[router_kind(l)].name;
 }
 
 /* Numbers 0 .. named - 1 must all be there, with as many tensors each, and agree with the stacked ones. */
 static bool check_seen(const struct seen *l, uint32_t layer, struct wn_err *err)
 {
-    uint64_t outer = outer_count(l), rows = l->outer[ROUTER].n;
+    uint64_t outer = outer_count(l), rows = l->outer[router_kind(l)].n;
 
+    if (l->outer[ROUTER].n < l->outer[EXPERT_ROWS].n)
+        return wn_fail(err, WN_ERR_FORMAT,
+                       "layer %" PRIu32 ": '%s' has %" PRIu64 " experts, but the router has %" PRIu64 " rows", layer,
+                       l->outer[EXPERT_ROWS].name, l->outer[EXPERT_ROWS].n, l->outer[ROUTER].n);
     if (l->outer[LOW_STACK].n && rows != outer)
         return wn_fail(err, WN_ERR_FORMAT,
                        "layer %" PRIu32 ": %" PRIu64 " experts in one bank and %" PRIu64
@@ -103,7 +115,7 @@ static bool check_seen(const struct seen *l, uint32_t layer, struct wn_err *err)
                        "router knows %" PRIu64,
                        layer, l->outer[STACK].n, l->outer[LOW_STACK].n, l->outer[LOW_STACK].name, rows);
     if (rows && rows != outer)
-        return unlike(l->outer[STACK].name, outer, l->outer[ROUTER].name, rows, err);
+        return unlike(l->outer[STACK].name, outer, l->outer[router_kind(l)].name, rows, err);
     for (uint32_t e = 0; e < l->named; e++)
         if (l->tensors[e] != l->tensors[0])
             return wn_fail(err, WN_ERR_FORMAT,
@@ -142,7 +154,7 @@ static void release_census(struct census *c)
     free(c->layer);
 }
 
-/* Fills keep and new_of from a plan's layer, or with everything when it is NULL. */
+/* Fills keep, new_of and row_of from a plan's layer, or with everything when it is NULL. */
 static bool fill_layer(struct wn_keep_layer *l, const struct wn_plan_layer *plan, struct wn_err *err)
 {
     l->hi = l->count = plan ? plan->keep_count : l->experts;
@@ -152,7 +164,8 @@ static bool fill_layer(struct wn_keep_layer *l, const struct wn_plan_layer *plan
     }
     l->keep = wn_alloc(l->count, sizeof(*l->keep), err);
     l->new_of = wn_alloc(l->experts, sizeof(*l->new_of), err);
-    if (!l->keep || !l->new_of)
+    l->row_of = wn_alloc(l->count, sizeof(*l->row_of), err);
+    if (!l->keep || !l->new_of || !l->row_of)
         return false;
     for (uint32_t e = 0; e < l->experts; e++)
         l->new_of[e] = WN_DROPPED;
@@ -166,7 +179,7 @@ static bool fill_layer(struct wn_keep_layer *l, const struct wn_plan_layer *plan
         if (l->new_of[old_expert] != WN_DROPPED)
             return wn_fail(err, WN_ERR_ARG, "layer %" PRIu32 ": the plan keeps expert %" PRIu32 " twice", l->layer,
                            old_expert);
-        l->keep[i] = old_expert;
+        l->keep[i] = l->row_of[i] = old_expert;
         l->new_of[old_expert] = i;
     }
     return true;
@@ -208,37 +221,50 @@ static bool check_plan(const struct wn_keep *k, const struct wn_plan *plan, stru
     return true;
 }
 
-static bool make_layers(struct wn_keep *k, const struct wn_plan *plan, struct wn_err *err)
+/* Builds that are cut already in another way than by leaving experts out. */
+static bool check_whole(const struct seen *s, struct wn_err *err)
+{
+    if (s->outer[LOW_STACK].n)
+        return wn_fail(err, WN_ERR_ARG,
+                       "this is a graded build ('%s' holds a second bank), which is not cut: cut the model that it was "
+                       "made from",
+                       s->outer[LOW_STACK].name);
+    return !s->outer[EXPERT_ROWS].n ||
+           wn_fail(err, WN_ERR_ARG,
+                   "this is a build with ghosts ('%s' says whose the router's rows are), which is not cut: cut the "
+                   "model that it was made from",
+                   s->outer[EXPERT_ROWS].name);
+}
+
+static bool find_layers(struct wn_keep *k, const struct wn_plan *plan, struct wn_err *err)
 {
     struct census c = {0};
     bool ok = take_census(&c, k->source, err) && (k->layers = wn_alloc(LAYERS_MAX, sizeof(*k->layers), err));
 
     for (uint32_t l = 0; ok && l < LAYERS_MAX; l++) {
         const struct seen *s = &c.layer[l];
+        uint32_t experts = s->named ? s->named : (uint32_t)outer_count(s);
 
-        if (s->outer[LOW_STACK].n && plan)
-            ok = wn_fail(
-                err, WN_ERR_ARG,
-                "this is a graded build ('%s' holds a second bank), which is not cut: cut the model that it was "
-                "made from",
-                s->outer[LOW_STACK].name);
-        if (outer_count(s) || s->named)
-            k->layers[k->layer_count++] =
-                (struct wn_keep_layer){.layer = l, .experts = s->named ? s->named : (uint32_t)outer_count(s)};
+        ok = !plan || check_whole(s, err);
+        if (experts)
+            k->layers[k->layer_count++] = (struct wn_keep_layer){
+                .layer = l, .experts = experts, .rows = s->outer[ROUTER].n ? (uint32_t)s->outer[ROUTER].n : experts};
     }
     release_census(&c);
-    if (!ok || (plan && !check_plan(k, plan, err)))
+    return ok;
+}
+
+static bool make_layers(struct wn_keep *k, const struct wn_keep_how *how, struct wn_err *err)
+{
+    const struct wn_plan *plan = how->plan;
+
+    if (!find_layers(k, plan, err) || (plan && !check_plan(k, plan, err)))
         return false;
     for (uint32_t i = 0; i < k->layer_count; i++)
         if (!fill_layer(&k->layers[i], plan ? wn_plan_find(plan, k->layers[i].layer) : NULL, err))
             return false;
     k->identity = is_identity(k);
-    return true;
-}
-
-bool wn_keep_init(struct wn_keep *k, const struct wn_source *source, const struct wn_plan *plan, struct wn_err *err)
-{
-    return wn_keep_init_of_two(k, source, NULL, plan, err);
+    return wn_keep_set_ghosts(k, how, err);
 }
 
 /* What the plan takes from a second parent, and that it is worth taking. */
@@ -258,19 +284,18 @@ static bool check_banks(const struct wn_keep *k, struct wn_err *err)
                    low, whole);
 }
 
-bool wn_keep_init_of_two(struct wn_keep *k, const struct wn_source *source, const struct wn_source *low,
-                         const struct wn_plan *plan, struct wn_err *err)
+bool wn_keep_init(struct wn_keep *k, const struct wn_source *source, const struct wn_keep_how *how, struct wn_err *err)
 {
     bool ok;
 
-    *k = (struct wn_keep){.source = source, .low = low};
-    if (plan && wn_naming_of_source(source) == WN_NAMING_MLX)
+    *k = (struct wn_keep){.source = source, .low = how->low};
+    if (how->plan && wn_naming_of_source(source) == WN_NAMING_MLX)
         return wn_fail(err, WN_ERR_ARG, "this is an MLX folder, which is not cut: cut the model that it was made from");
-    if (low && (!plan || !wn_plan_is_graded(plan)))
+    if (how->low && (!how->plan || !wn_plan_is_graded(how->plan)))
         return wn_fail(err, WN_ERR_ARG,
                        "the plan gives no expert fewer bits, so nothing would come from the second parent");
-    ok = make_layers(k, plan, err) && (!low || wn_twins_check(source, low, err)) && wn_keep_list(k, err) &&
-         (!low || check_banks(k, err));
+    ok = make_layers(k, how, err) && (!k->low || wn_twins_check(source, k->low, err)) && wn_keep_list(k, err) &&
+         (!k->low || check_banks(k, err));
     if (!ok)
         wn_keep_release(k);
     return ok;
@@ -281,6 +306,7 @@ void wn_keep_release(struct wn_keep *k)
     for (uint32_t i = 0; k->layers && i < k->layer_count; i++) {
         free(k->layers[i].keep);
         free(k->layers[i].new_of);
+        free(k->layers[i].row_of);
     }
     free(k->layers);
     free(k->tensors);

@@ -33,7 +33,7 @@ static int by_file_and_name(const void *a, const void *b)
 
     if (x->file != y->file)
         return x->file < y->file ? -1 : 1;
-    return published_order(x->from->type, x->name, y->from->type, y->name);
+    return published_order(x->type, x->name, y->type, y->name);
 }
 
 static bool has_published_order(const struct wn_source *source)

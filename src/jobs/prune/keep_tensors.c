@@ -4,7 +4,6 @@
  */
 #include "base/alloc.h"
 #include "jobs/prune/keep_parts.h"
-#include "model/names.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -44,21 +43,21 @@ static bool check_unknown(const struct wn_keep *k, const struct wn_tensor *t, co
 }
 
 /*
- * Slabs first .. first + count - 1 of the layer, out of a stack that has all of its experts. One expert must be whole
- * blocks, whole bytes.
+ * Slabs first .. first + count - 1 of the layer, out of a stack that has all of its experts (a router: and ghosts). One
+ * expert must be whole blocks, whole bytes.
  */
 static bool cut_outer(struct wn_keep_tensor *out, const struct wn_tensor *t, uint32_t first, uint32_t count,
                       struct wn_err *err)
 {
-    uint64_t experts = out->layer->experts, inner = wn_tensor_elements(t) / experts;
+    uint64_t slabs = out->router ? out->layer->rows : out->layer->experts, inner = wn_tensor_elements(t) / slabs;
 
-    if (inner % wn_type_info(t->type)->block_elements != 0 || t->bytes % experts != 0)
+    if (inner % wn_type_info(t->type)->block_elements != 0 || t->bytes % slabs != 0)
         return wn_fail(err, WN_ERR_FORMAT,
                        "tensor '%s': %" PRIu64 " weights of type %s an expert are not whole blocks, it cannot be cut",
                        t->name, inner, wn_type_info(t->type)->name);
     out->first = first;
     out->count = count;
-    out->slab_bytes = t->bytes / experts;
+    out->slab_bytes = t->bytes / slabs;
     out->shape[0] = count;
     out->bytes = out->slab_bytes * count;
     return true;
@@ -82,6 +81,17 @@ static bool is_bank(const struct wn_keep *k, const struct wn_tensor *t, const st
            t->shape[0] != wn_keep_find(k, (uint32_t)part->layer)->experts;
 }
 
+/* Of a build with ghosts, where the output has them or where they have gone. */
+static bool is_whole(const struct wn_keep *k, const struct wn_part *part)
+{
+    return part->router && k->ghosts != WN_GHOSTS_OFF;
+}
+
+static bool has_gone(const struct wn_keep *k, const struct wn_part *part)
+{
+    return (part->expert_rows || part->ghost_mean) && k->ghosts == WN_GHOSTS_OFF;
+}
+
 static void add(struct list *l, const struct wn_keep_tensor *t)
 {
     l->k->tensors[l->k->tensor_count++] = *t;
@@ -98,6 +108,7 @@ static bool add_low_bank(struct list *l, const struct wn_keep_tensor *hi)
     assert(t && t->dims == hi->from->dims); /* the two are twins */
     out.from = t;
     out.source = l->k->low;
+    out.type = t->type;
     if (!wn_name_write_low(hi->name, l->names, &n))
         return wn_fail(l->err, WN_ERR_FORMAT, "tensor '%s' has no name for a second bank", hi->name);
     out.name = l->names;
@@ -123,19 +134,29 @@ static bool keep_outer(struct list *l, struct wn_keep_tensor *out)
 static bool keep_tensor(struct list *l, const struct wn_tensor *t)
 {
     struct wn_keep *k = l->k;
-    struct wn_keep_tensor out = {.from = t, .source = k->source, .name = t->name, .bytes = t->bytes, .file = t->file};
+    struct wn_keep_tensor out = {.from = t,
+                                 .source = k->source,
+                                 .name = t->name,
+                                 .type = t->type,
+                                 .dims = t->dims,
+                                 .bytes = t->bytes,
+                                 .file = t->file};
     struct wn_part part;
 
     wn_part_of(wn_source_container(k->source), t->name, &part);
+    if (has_gone(k, &part))
+        return true;
     memcpy(out.shape, t->shape, sizeof(out.shape));
     out.router = part.router;
-    if (is_bank(k, t, &part))
+    if (is_bank(k, t, &part) || is_whole(k, &part))
         part.axis = WN_AXIS_NONE;
     out.axis = part.axis;
     if (part.axis == WN_AXIS_NONE) {
         if (!check_unknown(k, t, &part, l->err))
             return false;
         add(l, &out);
+        if (part.router && k->new_ghosts)
+            wn_keep_add_ghosts(k, wn_keep_find(k, (uint32_t)part.layer), &l->names);
         return true;
     }
     out.layer = wn_keep_find(k, (uint32_t)part.layer);
@@ -152,14 +173,28 @@ static bool keep_tensor(struct list *l, const struct wn_tensor *t)
     return true;
 }
 
-/* Room for every name with a number of up to five digits in the place of a shorter one, or a word more. */
-static size_t name_room(const struct wn_source *source)
+/*
+ * Room for every name with a number of up to five digits in the place of a shorter one, or a word more; and for those
+ * of ghosts.
+ */
+static size_t name_room(const struct wn_keep *k)
 {
-    size_t room = 0;
+    size_t room = k->new_ghosts ? (size_t)k->layer_count * WN_GHOST_TENSORS * WN_NAME_BYTES : 0;
 
-    for (size_t i = 0; i < wn_source_tensor_count(source); i++)
-        room += strlen(wn_source_tensor_at(source, i)->name) + 6;
+    for (size_t i = 0; i < wn_source_tensor_count(k->source); i++)
+        room += strlen(wn_source_tensor_at(k->source, i)->name) + 6;
     return room;
+}
+
+/* The router's matrix of each layer was there, and something stands behind it. */
+static bool check_ghosts(const struct wn_keep *k, struct wn_err *err)
+{
+    uint32_t n = 0;
+
+    for (size_t i = 0; i < k->tensor_count; i++)
+        n += k->tensors[i].made == WN_MADE_ROWS;
+    return !k->new_ghosts || n == k->layer_count ||
+           wn_fail(err, WN_ERR_FORMAT, "%" PRIu32 " layers have experts, but %" PRIu32 " a router", k->layer_count, n);
 }
 
 bool wn_keep_list(struct wn_keep *k, struct wn_err *err)
@@ -167,11 +202,11 @@ bool wn_keep_list(struct wn_keep *k, struct wn_err *err)
     size_t n = wn_source_tensor_count(k->source);
     struct list l = {.k = k, .err = err};
 
-    k->tensors = wn_alloc(k->low ? 2 * n : n, sizeof(*k->tensors), err);
+    k->tensors = wn_alloc((k->low ? 2 * n : n) + (size_t)k->layer_count * WN_GHOST_TENSORS, sizeof(*k->tensors), err);
     if (!k->tensors)
         return false;
     if (!k->identity) {
-        k->names = wn_alloc(name_room(k->source), 1, err);
+        k->names = wn_alloc(name_room(k), 1, err);
         if (!k->names)
             return false;
     }
@@ -179,7 +214,7 @@ bool wn_keep_list(struct wn_keep *k, struct wn_err *err)
     for (size_t i = 0; i < n; i++)
         if (!keep_tensor(&l, wn_source_tensor_at(k->source, i)))
             return false;
-    return true;
+    return check_ghosts(k, err);
 }
 
 /* ---- the walk ---- */
@@ -187,16 +222,14 @@ bool wn_keep_list(struct wn_keep *k, struct wn_err *err)
 /* The experts that stay, as runs of old neighbours. */
 static bool gather_slabs(const struct wn_keep_tensor *t, wn_keep_range_fn *fn, void *arg, struct wn_err *err)
 {
-    const struct wn_keep_layer *l = t->layer;
-
-    uint32_t end = t->first + t->count;
+    const uint32_t *old = t->router ? t->layer->row_of : t->layer->keep, end = t->first + t->count;
 
     for (uint32_t at = t->first, n; at < end; at += n) {
-        struct wn_keep_range r = {.old_expert = l->keep[at], .new_expert = at};
+        struct wn_keep_range r = {.old_expert = old[at], .new_expert = at};
 
-        for (n = 1; at + n < end && l->keep[at + n] == l->keep[at] + n; n++)
+        for (n = 1; at + n < end && old[at + n] == old[at] + n; n++)
             ;
-        r.from = l->keep[at] * t->slab_bytes;
+        r.from = old[at] * t->slab_bytes;
         r.to = (at - t->first) * t->slab_bytes;
         r.bytes = n * t->slab_bytes;
         if (!fn(arg, t, &r, err))

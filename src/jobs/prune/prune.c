@@ -65,6 +65,11 @@ static bool check_options(const struct wn_prune_options *o, struct wn_err *err)
                        "a source is consumed only for files that are hashed and can be taken up again");
     if (o->consume && o->overwrite)
         return wn_fail(err, WN_ERR_ARG, "a source is not consumed for an output that overwrites another");
+    if (o->ghosts == WN_GHOSTS_MEAN && !o->saliency && !o->dry_run)
+        return wn_fail(err, WN_ERR_ARG, "ghosts get their means from a saliency archive, and none was named");
+    if (o->consume && !o->plan && o->ghosts == WN_GHOSTS_OFF)
+        return wn_fail(err, WN_ERR_ARG,
+                       "a source is not consumed while its ghosts go: what they are is read in the source");
     if (o->consume && o->lo_source)
         return wn_fail(err, WN_ERR_ARG, "of two parents neither is consumed: each is whole without the other");
     return true;
@@ -87,6 +92,26 @@ static bool check_fingerprint(const struct wn_pruning *p, struct wn_err *err)
         "the plan was made for a model with the fingerprint %s, '%s' has %s (the same model in another format "
         "has another one; a forced plan is taken all the same)",
         plan->model_fingerprint, p->o->source, own);
+}
+
+/* The archive must have been measured on this very model. */
+static bool open_means(struct wn_pruning *p, struct wn_err *err)
+{
+    const struct wn_prune_options *o = p->o;
+    char own[17];
+
+    if (o->ghosts != WN_GHOSTS_MEAN || !o->saliency)
+        return true;
+    p->means = wn_means_open(o->saliency, err);
+    if (!p->means)
+        return false;
+    wn_source_fingerprint(p->source, own);
+    return o->force_plan || strcmp(own, p->means->model_fingerprint) == 0 ||
+           wn_fail(err, WN_ERR_ARG,
+                   "'%s': its means are of a model with the fingerprint %s, '%s' has %s (the same model in another "
+                   "format has another one; a forced plan is taken all the same)",
+                   o->saliency, *p->means->model_fingerprint ? p->means->model_fingerprint : "(none told)", o->source,
+                   own);
 }
 
 /* Files that stay as the source has them keep their names and records; others cannot have records of their own. */
@@ -142,6 +167,8 @@ static bool prepare_recast(struct wn_pruning *p, struct wn_err *err)
     const struct wn_prune_options *o = p->o;
     struct wn_recast r = wn_recast_of(o->model, &p->keep, o->format, o->rest_bits, o->encoder);
 
+    if (p->keep.ghosts != WN_GHOSTS_OFF)
+        return wn_fail(err, WN_ERR_ARG, "ghosts are not written into another container");
     if (!o->model || wn_naming_of_source(p->source) != WN_NAMING_HF)
         return wn_fail(err, WN_ERR_ARG,
                        "'%s' cannot become another container: that goes from HF folders of K3 and its kin only",
@@ -181,12 +208,12 @@ static bool prepare(struct wn_pruning *p, struct wn_err *err)
 {
     const struct wn_prune_options *o = p->o;
 
-    if (!check_options(o, err) || !open_sources(p, err) || !check_fingerprint(p, err))
+    if (!check_options(o, err) || !open_sources(p, err) || !check_fingerprint(p, err) || !open_means(p, err))
         return false;
     p->recast = wn_recast_is_needed(o->format, p->source);
     if (o->format == WN_FORMAT_HF && wn_naming_of_source(p->source) != WN_NAMING_HF)
         return wn_fail(err, WN_ERR_ARG, "'%s' is no HF folder, and nothing else can become one", o->source);
-    if (!wn_keep_init_of_two(&p->keep, p->source, p->low, o->plan, err))
+    if (!wn_keep_init(&p->keep, p->source, &(struct wn_keep_how){o->plan, p->low, o->ghosts, p->means}, err))
         return p->low ? wn_fail_in(err, "'%s' with '%s'", o->source, o->lo_source) : wn_fail_in(err, "'%s'", o->source);
     return (p->recast ? prepare_recast(p, err) : prepare_copy(p, err)) &&
            wn_folder_init(&p->folder, &p->keep, o->plan, o->dry_run || wn_pruning_makes_gguf(p) ? NULL : p->job, err) &&
@@ -277,7 +304,8 @@ static bool look_back(struct wn_pruning *p, const struct wn_sink *dry, struct wn
 
 static uint64_t memory_needed(const struct wn_pruning *p)
 {
-    return wn_seal_memory(&p->seal) + (p->recast ? wn_recast_memory(&p->made, wn_pool_threads(p->pool)) : COPY_BUFFER);
+    return wn_seal_memory(&p->seal) + wn_means_memory(p->means) +
+           (p->recast ? wn_recast_memory(&p->made, wn_pool_threads(p->pool)) : COPY_BUFFER);
 }
 
 static void count_low(const struct wn_pruning *p, struct wn_prune_result *r)
@@ -370,6 +398,7 @@ bool wn_prune(const struct wn_prune_options *o, const struct wn_job *job, struct
     wn_prune_kv_release(&p.kv);
     free(p.names);
     wn_keep_release(&p.keep);
+    wn_means_close(p.means);
     wn_source_close(p.low);
     if (!o->model)
         wn_source_close(p.source);

@@ -39,6 +39,13 @@ static bool put_plan(const struct wn_pruning *p, struct wn_buf *b, struct wn_err
     return true;
 }
 
+/* Rows and means are bytes of no source. */
+static bool put_ghosts(const struct wn_pruning *p, struct wn_buf *b, struct wn_err *err)
+{
+    return p->keep.ghosts == WN_GHOSTS_OFF ||
+           wn_buf_printf(b, err, "\nghosts %s %s", wn_ghosts_name(p->keep.ghosts), p->means ? p->means->sha256 : "-");
+}
+
 static bool put_output(const struct wn_pruning *p, const struct wn_sink *dry, struct wn_buf *b, struct wn_err *err)
 {
     bool ok = wn_buf_printf(b, err, "\nformat %d rest %u encoder %d\n", p->o->format, p->o->rest_bits, p->o->encoder);
@@ -60,7 +67,8 @@ bool wn_pruning_identity(const struct wn_pruning *p, const struct wn_sink *dry, 
 {
     struct wn_buf b = {0};
     bool ok = put_source(p, p->source, &b, err) && (!p->low || put_source(p, p->low, &b, err)) &&
-              put_plan(p, &b, err) && put_output(p, dry, &b, err) && wn_hash_bytes(b.at, b.n, digest, err);
+              put_plan(p, &b, err) && put_ghosts(p, &b, err) && put_output(p, dry, &b, err) &&
+              wn_hash_bytes(b.at, b.n, digest, err);
 
     wn_buf_release(&b);
     return ok;

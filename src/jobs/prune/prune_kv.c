@@ -1,6 +1,6 @@
 /*
  * See prune_meta.h: the GGUF side. Records stay raw; one of them gets another number in the same type. Graded builds
- * have one more.
+ * and those with ghosts have some more.
  */
 #include "base/alloc.h"
 #include "base/bits.h"
@@ -81,10 +81,10 @@ bool wn_prune_kv_agrees(const struct wn_keep *k, struct wn_err *err)
 
 bool wn_prune_is_even(const struct wn_keep *k, struct wn_err *err)
 {
-    return wn_keep_is_uniform(k) ||
+    return wn_keep_is_uniform(k) || k->ghosts != WN_GHOSTS_OFF ||
            wn_fail(err, WN_ERR_ARG,
-                   "the plan keeps different numbers of experts in different layers, and GGUF has one expert count "
-                   "for all of them; such a plan needs a folder of safetensors");
+                   "different layers keep different numbers of experts, and a GGUF has one expert count for all of "
+                   "them; that needs a folder of safetensors, or ghosts (--ghosts), which only winnow reads");
 }
 
 static bool check(const struct wn_keep *k, const struct wn_plan *plan, const struct wn_gguf_meta *m, struct wn_err *err)
@@ -99,39 +99,92 @@ static bool check(const struct wn_keep *k, const struct wn_plan *plan, const str
     return wn_router_check(k, plan, &facts, err);
 }
 
-/*
- * One record more: how many experts of each layer lie in the second bank, which is what tells a reader that there is
- * one. It stands behind all others, so that these keep their places.
- */
-static bool add_low_counts(const struct wn_keep *k, const struct wn_gguf_meta *m, struct wn_prune_kv *out,
-                           struct wn_err *err)
+static uint32_t low_count(const struct wn_keep *k, const struct wn_keep_layer *l)
+{
+    (void)k;
+    return l->count - l->hi;
+}
+
+static uint32_t expert_count(const struct wn_keep *k, const struct wn_keep_layer *l)
+{
+    (void)k;
+    return l->count;
+}
+
+size_t wn_prune_lists(const struct wn_keep *k, struct wn_layer_list out[WN_PRUNE_KV_MORE])
+{
+    size_t n = 0;
+
+    if (wn_keep_is_graded(k))
+        out[n++] = (struct wn_layer_list){"expert_lo_count", low_count};
+    if (k->ghosts == WN_GHOSTS_OFF)
+        return n;
+    out[n++] = (struct wn_layer_list){"router_rows", wn_keep_router_rows};
+    if (!wn_keep_is_uniform(k))
+        out[n++] = (struct wn_layer_list){"expert_counts", expert_count};
+    return n;
+}
+
+/* One record more. It stands behind all others, so that these keep their places. */
+static bool add_list(const struct wn_keep *k, const struct wn_layer_list *list, uint64_t layers,
+                     struct wn_prune_kv *out, struct wn_err *err)
+{
+    const struct wn_gguf_meta *m = wn_source_gguf(k->source);
+    struct wn_buf *own = &out->own[out->own_count++];
+    char key[KEY_BYTES], count[4];
+
+    if (!arch_key(m, list->key, key, err) || !wn_buf_add(own, key, strlen(key), err))
+        return false;
+    if (wn_gguf_find(m, key))
+        return wn_fail(err, WN_ERR_FORMAT, "there is '%s' already, though the source is none of such builds", key);
+    for (uint32_t i = 0; i < layers; i++) {
+        const struct wn_keep_layer *l = wn_keep_find(k, i);
+
+        wn_store_le(count, sizeof count, l ? list->count(k, l) : 0);
+        if (!wn_buf_add(own, count, sizeof count, err))
+            return false;
+    }
+    out->kv[out->n++] = (struct wn_gguf_kv){.key = {own->at, strlen(key)},
+                                            .type = WN_GGUF_ARRAY,
+                                            .element = WN_GGUF_U32,
+                                            .count = layers,
+                                            .value = {own->at + strlen(key), own->n - strlen(key)}};
+    return true;
+}
+
+static bool add_lists(const struct wn_keep *k, struct wn_prune_kv *out, struct wn_err *err)
 {
     const uint32_t last = k->layers[k->layer_count - 1].layer;
-    char key[KEY_BYTES], count[4];
+    struct wn_layer_list lists[WN_PRUNE_KV_MORE];
+    size_t n = wn_prune_lists(k, lists);
     uint64_t layers = 0;
 
-    if (!find_u64(m, "block_count", &layers, err) || !arch_key(m, "expert_lo_count", key, err))
+    if (n == 0)
+        return true;
+    if (!find_u64(wn_source_gguf(k->source), "block_count", &layers, err))
         return false;
     if (layers <= last || layers > UINT32_MAX)
         return wn_fail(err, WN_ERR_FORMAT,
                        "layer %" PRIu32 " has experts, but 'block_count' is %" PRIu64 ", so '%s' cannot be written",
-                       last, layers, key);
-    if (wn_gguf_find(m, key))
-        return wn_fail(err, WN_ERR_FORMAT, "there is '%s' already, though no second bank", key);
-    if (!wn_buf_add(&out->own, key, strlen(key), err))
-        return false;
-    for (uint32_t i = 0; i < layers; i++) {
-        const struct wn_keep_layer *l = wn_keep_find(k, i);
-
-        wn_store_le(count, sizeof count, l ? l->count - l->hi : 0);
-        if (!wn_buf_add(&out->own, count, sizeof count, err))
+                       last, layers, lists[0].key);
+    for (size_t i = 0; i < n; i++)
+        if (!add_list(k, &lists[i], layers, out, err))
             return false;
-    }
-    out->kv[out->n++] = (struct wn_gguf_kv){.key = {out->own.at, strlen(key)},
-                                            .type = WN_GGUF_ARRAY,
-                                            .element = WN_GGUF_U32,
-                                            .count = layers,
-                                            .value = {out->own.at + strlen(key), out->own.n - strlen(key)}};
+    return true;
+}
+
+/* The list of ghosts that go. */
+static bool drop_rows(const struct wn_keep *k, struct wn_prune_kv *out, struct wn_err *err)
+{
+    char key[KEY_BYTES];
+    size_t kept = 0;
+
+    if (!arch_key(wn_source_gguf(k->source), "router_rows", key, err))
+        return false;
+    for (size_t i = 0; i < out->n; i++)
+        if (k->ghosts != WN_GHOSTS_OFF || !wn_bytes_is(out->kv[i].key, key))
+            out->kv[kept++] = out->kv[i];
+    out->n = kept;
     return true;
 }
 
@@ -161,13 +214,13 @@ bool wn_prune_kv(const struct wn_keep *k, const struct wn_plan *plan, struct wn_
     const struct wn_gguf_meta *m = wn_source_gguf(k->source);
 
     *out = (struct wn_prune_kv){.n = m->n};
-    out->kv = wn_alloc(m->n + 1, sizeof(*out->kv), err);
+    out->kv = wn_alloc(m->n + WN_PRUNE_KV_MORE, sizeof(*out->kv), err);
     if (!out->kv)
         return false;
     if (m->n)
         memcpy(out->kv, m->kv, m->n * sizeof(*out->kv));
     if (k->identity ||
-        (check(k, plan, m, err) && set_count(k, m, out, err) && (!k->low || add_low_counts(k, m, out, err))))
+        (check(k, plan, m, err) && set_count(k, m, out, err) && drop_rows(k, out, err) && add_lists(k, out, err)))
         return true;
     wn_prune_kv_release(out);
     return false;
@@ -176,6 +229,7 @@ bool wn_prune_kv(const struct wn_keep *k, const struct wn_plan *plan, struct wn_
 void wn_prune_kv_release(struct wn_prune_kv *kv)
 {
     free(kv->kv);
-    wn_buf_release(&kv->own);
+    for (size_t i = 0; i < kv->own_count; i++)
+        wn_buf_release(&kv->own[i]);
     *kv = (struct wn_prune_kv){0};
 }

@@ -4,22 +4,41 @@
 
 #include <stdlib.h>
 
+/* What file 1 will have of its record; NULL: it goes. */
+static const struct wn_gguf_kv *new_of(const struct wn_prune_kv *kv, const struct wn_gguf_kv *record)
+{
+    for (size_t i = 0; i < kv->n; i++)
+        if (wn_gguf_same(&kv->kv[i], record))
+            return &kv->kv[i];
+    for (size_t i = 0; i < kv->n; i++)
+        if (wn_bytes_equal(kv->kv[i].key, record->key))
+            return &kv->kv[i];
+    return NULL;
+}
+
 /*
- * The record of a later file as it will be. What repeats file 1 goes on repeating it; a key that the cut changes in
- * file 1 and that had another value here says something that nobody knows how to change.
+ * The record of a later file as it will be, or *goes. What repeats file 1 goes on repeating it; a key that the cut
+ * changes in file 1 and that had another value here says something that nobody knows how to change.
  */
 static bool follow(const struct wn_gguf_meta *first, const struct wn_prune_kv *kv, struct wn_gguf_kv *record,
-                   struct wn_err *err)
+                   bool *goes, struct wn_err *err)
 {
     bool changed = false;
 
+    *goes = false;
     for (size_t i = 0; i < first->n; i++) {
+        const struct wn_gguf_kv *now;
+
+        if (!wn_bytes_equal(first->kv[i].key, record->key))
+            continue;
+        now = new_of(kv, &first->kv[i]);
         if (wn_gguf_same(&first->kv[i], record)) {
-            *record = kv->kv[i];
+            *goes = !now;
+            if (now)
+                *record = *now;
             return true;
         }
-        if (wn_bytes_equal(first->kv[i].key, record->key) && !wn_gguf_same(&first->kv[i], &kv->kv[i]))
-            changed = true;
+        changed = changed || !now || !wn_gguf_same(&first->kv[i], now);
     }
     return !changed || wn_fail(err, WN_ERR_FORMAT, "key '%.*s' has another value than in the set's first file",
                                (int)(record->key.n < 100 ? record->key.n : 100), record->key.at);
@@ -29,15 +48,18 @@ static bool copy_meta(const struct wn_source *s, size_t file, const struct wn_pr
                       struct wn_err *err)
 {
     const struct wn_gguf_meta *m = wn_source_gguf_of(s, file);
+    bool goes;
 
     *out = *m;
+    out->n = 0;
     out->kv = wn_alloc(m->n, sizeof *out->kv, err);
     if (!out->kv)
         return false;
     for (size_t i = 0; i < m->n; i++) {
-        out->kv[i] = m->kv[i];
-        if (!follow(wn_source_gguf(s), kv, &out->kv[i], err))
+        out->kv[out->n] = m->kv[i];
+        if (!follow(wn_source_gguf(s), kv, &out->kv[out->n], &goes, err))
             return wn_fail_in(err, "'%s'", wn_source_file_at(s, file)->file.path);
+        out->n += !goes;
     }
     return true;
 }
@@ -51,14 +73,17 @@ bool wn_prune_later(const struct wn_source *s, const struct wn_prune_kv *kv, str
     if (!wn_source_gguf(s) || files < 2)
         return true;
     out->meta = wn_alloc(files - 1, sizeof *out->meta, err);
-    for (size_t f = 1; out->meta && f < files; f++, out->n++) {
+    if (!out->meta)
+        return false;
+    while (out->n + 1 < files) {
+        uint32_t f = ++out->n;
+
         if (!copy_meta(s, f, kv, &out->meta[f - 1], err)) {
-            free(out->meta[f - 1].kv);
             wn_prune_later_release(out);
             return false;
         }
     }
-    return out->meta != NULL;
+    return true;
 }
 
 void wn_prune_later_release(struct wn_prune_later *l)

@@ -9,14 +9,17 @@
 #include "jobs/prune/keep.h"
 
 /*
- * Records of the output: the source's, in their order, and behind them what a second bank needs. `kv` is owned, what it
- * points to is the source's, `value` or `own`: the struct must not be moved.
+ * Records of the output: the source's, in their order, but for those of ghosts that go, and behind them what a second
+ * bank and ghosts need. `kv` is owned, what it points to is the source's, `value` or `own`: the struct must not be
+ * moved.
  */
+#define WN_PRUNE_KV_MORE 3
 struct wn_prune_kv {
     struct wn_gguf_kv *kv;
     size_t n;
-    char value[8];     /* the new expert count, in the type it had */
-    struct wn_buf own; /* key and value of the record more */
+    char value[8];                       /* the new expert count, in the type it had */
+    struct wn_buf own[WN_PRUNE_KV_MORE]; /* key and value of each record more */
+    size_t own_count;
 };
 
 /*
@@ -25,8 +28,19 @@ struct wn_prune_kv {
  */
 WN_CHECKED bool wn_prune_kv(const struct wn_keep *k, const struct wn_plan *plan, struct wn_prune_kv *out,
                             struct wn_err *err);
-/* GGUF has one expert count for all layers: refuses what keeps different numbers. */
+/*
+ * GGUF has one expert count for all layers: refuses what keeps different numbers, but for builds that only winnow
+ * reads.
+ */
 WN_CHECKED bool wn_prune_is_even(const struct wn_keep *k, struct wn_err *err);
+/* A count of each layer for a GGUF, under `.key`. */
+typedef uint32_t wn_layer_count_fn(const struct wn_keep *k, const struct wn_keep_layer *l);
+struct wn_layer_list {
+    const char *key;
+    wn_layer_count_fn *count;
+};
+/* Those that the output needs, in the order in which they are written. Returns how many. */
+size_t wn_prune_lists(const struct wn_keep *k, struct wn_layer_list out[WN_PRUNE_KV_MORE]);
 /* The source's own expert count (0 when there is none) must be what its tensors have in their widest layer. */
 WN_CHECKED bool wn_prune_kv_agrees(const struct wn_keep *k, struct wn_err *err);
 void wn_prune_kv_release(struct wn_prune_kv *kv);
@@ -49,8 +63,9 @@ WN_CHECKED bool wn_prune_names(const struct wn_source *s, const char ***names, s
 
 /*
  * The text of config.json after the prune, appended to out: the count is replaced wherever it stands, in the wrapper as
- * in its text config; "expert_counts" (one number a layer, 0 for dense ones) is put behind it when layers differ. The
- * same refusals; and of a family that winnow reads, a text that it would not read any more.
+ * in its text config; "expert_counts" (one number a layer, 0 for dense ones) is put behind it when layers differ, and
+ * "router_rows" in builds with ghosts. The same refusals; and of a family that winnow reads, a text that it would not
+ * read any more.
  */
 WN_CHECKED bool wn_prune_config(const struct wn_keep *k, const struct wn_plan *plan, const char *text, size_t n,
                                 struct wn_buf *out, struct wn_err *err);

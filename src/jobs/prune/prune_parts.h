@@ -7,6 +7,7 @@
 
 #include "formats/sink.h"
 #include "jobs/prune/consume.h"
+#include "jobs/prune/means.h"
 #include "jobs/prune/prune_folder.h"
 #include "jobs/prune/prune_meta.h"
 #include "jobs/convert/recast.h"
@@ -17,6 +18,7 @@ struct wn_pruning {
     const struct wn_prune_options *o;
     const struct wn_job *job;
     struct wn_source *source, *low; /* low: a second parent, or NULL; owned */
+    struct wn_means *means;         /* of ghosts; owned */
     struct wn_keep keep;
     struct wn_prune_kv kv;
     struct wn_prune_later later; /* records, when the files are the source's */

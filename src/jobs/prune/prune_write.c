@@ -34,6 +34,18 @@ static bool copy_range(void *arg, const struct wn_keep_tensor *t, const struct w
     return true;
 }
 
+/* wn_keep_bytes_fn */
+static bool take_ghosts(void *arg, const struct wn_keep_tensor *t, uint64_t at, const void *bytes, size_t n,
+                        struct wn_err *err)
+{
+    struct wn_pruning *p = arg;
+
+    (void)at;
+    p->done += n;
+    return (wn_sink_write(p->sink, bytes, n, err) && wn_seal_follow(&p->seal, p->sink, err)) ||
+           wn_fail_in(err, "tensor '%s'", t->name);
+}
+
 /*
  * wn_recast_write_fn: pages of the source that were read are given back now and then, or a whole layer would be held.
  */
@@ -74,7 +86,7 @@ static bool declare_all(const struct wn_pruning *p, struct wn_sink *s, struct wn
     for (size_t i = 0; ok && !p->recast && i < p->keep.tensor_count; i++) {
         const struct wn_keep_tensor *t = &p->keep.tensors[i];
 
-        ok = wn_sink_declare(s, t->name, t->from->type, t->from->dims, t->shape, t->file, err);
+        ok = wn_sink_declare(s, t->name, t->type, t->dims, t->shape, t->file, err);
     }
     for (size_t i = 0; ok && p->recast && i < p->made.list.n; i++) {
         const struct wn_recast_tensor *t = &p->made.list.tensors[i];
@@ -177,7 +189,7 @@ static char **list_beside(const struct wn_pruning *p, size_t *n, struct wn_err *
 
 static bool write_record(struct wn_pruning *p, struct wn_err *err)
 {
-    const struct wn_origin from = {p->o, p->source, p->low,
+    const struct wn_origin from = {p->o, p->source, p->low, p->means,
                                    !p->recast                 ? "copy"
                                    : wn_pruning_makes_gguf(p) ? "gguf"
                                                               : "mlx"};
@@ -234,9 +246,13 @@ static bool write_weights(struct wn_pruning *p, struct wn_err *err)
 {
     if (p->recast)
         return wn_recast_walk(&p->made.recast, make_tensor, p, err);
-    for (size_t i = wn_sink_tensors_taken(p->sink); i < p->keep.tensor_count; i++)
-        if (!wn_keep_gather(&p->keep.tensors[i], copy_range, p, err))
+    for (size_t i = wn_sink_tensors_taken(p->sink); i < p->keep.tensor_count; i++) {
+        const struct wn_keep_tensor *t = &p->keep.tensors[i];
+
+        if (t->made == WN_COPIED ? !wn_keep_gather(t, copy_range, p, err)
+                                 : !wn_keep_make(&p->keep, t, take_ghosts, p, err))
             return false;
+    }
     return true;
 }
 

@@ -73,6 +73,7 @@ void wn_seal_release(struct wn_seal *r);
 struct wn_origin {
     const struct wn_prune_options *o;
     const struct wn_source *source, *low; /* low: the second parent, or NULL */
+    const struct wn_means *means;         /* of ghosts, or NULL */
     const char *made;                     /* "copy", "gguf", "mlx" */
 };
 struct wn_folder;

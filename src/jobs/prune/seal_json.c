@@ -4,6 +4,7 @@
  */
 #include "jobs/prune/seal_json.h"
 #include "base/alloc.h"
+#include "jobs/prune/means.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -157,6 +158,22 @@ static void add_plan(json_t *root, const struct wn_prune_options *o)
     json_object_set_new(plan, "sha256", json_string(o->plan->sha256));
 }
 
+/* How ghosts were made, or that they went; nothing where neither was asked for. */
+static void add_ghosts(json_t *root, const struct wn_origin *from)
+{
+    const struct wn_prune_options *o = from->o;
+    json_t *ghosts;
+
+    if (o->ghosts == WN_GHOSTS_BUILT || (o->ghosts == WN_GHOSTS_OFF && o->plan))
+        return;
+    ghosts = json_pack("{ss}", "mode", wn_ghosts_name(o->ghosts));
+    json_object_set_new(root, "ghosts", ghosts);
+    if (!from->means)
+        return;
+    json_object_set_new(ghosts, "saliency", json_name(wn_path_name(o->saliency)));
+    json_object_set_new(ghosts, "sha256", json_string(from->means->sha256));
+}
+
 static json_t *options(const struct wn_prune_options *o)
 {
     static const char *const layouts[] = {"as-source", "joined", "split"};
@@ -217,6 +234,7 @@ bool wn_seal_text(const struct wn_seal *r, const struct wn_sink *sink, const str
             json_object_set_new(root, "lo_parent", parent(from->low));
         json_object_set_new(root, "options", options(from->o));
         add_plan(root, from->o);
+        add_ghosts(root, from);
         ok = add_experts(root, r, err) && finish(root, out, err);
     }
     json_decref(root);

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/checked.h"
+#include "jobs/prune/means.h"
 #include "jobs/talk.h"
 #include "jobs/verify/verify_parts.h"
 #include "model/names.h"
@@ -105,16 +106,41 @@ static bool compare_range(void *arg, const struct wn_keep_tensor *t, const struc
     return true;
 }
 
+/* wn_keep_bytes_fn */
+static bool compare_made(void *arg, const struct wn_keep_tensor *t, uint64_t at, const void *bytes, size_t n,
+                         struct wn_err *err)
+{
+    struct wn_ghost_byte b = {.name = t->name, .rows = t->made == WN_MADE_ROWS, .each = n};
+    struct verify *v = arg;
+    const uint8_t *want = bytes;
+
+    if (b.rows)
+        b.each /= t->layer->count;
+    for (size_t i = 0; i < n; i++) {
+        if (i % STEP == 0 && !wn_source_read(v->out, v->out_tensor, at + i, v->have, wn_min_size(n - i, STEP), err))
+            return false;
+        b.at = at + i;
+        b.have = v->have[i % STEP];
+        b.want = want[i];
+        if (b.have != b.want)
+            return wn_verify_fail_ghost(t->layer, &b, err);
+    }
+    v->done += n;
+    return true;
+}
+
 static bool check_shape(const struct wn_keep_tensor *t, const struct wn_tensor *have, struct wn_err *err)
 {
+    const char *whose = t->made == WN_COPIED ? "the source has" : "wanted";
+
     if (!have)
         return wn_fail(err, WN_ERR_DIFFERENT, "tensor '%s' is missing", t->name);
-    if (have->type != t->from->type)
-        return wn_fail(err, WN_ERR_DIFFERENT, "tensor '%s' is of type %s, the source has %s", t->name,
-                       wn_type_info(have->type)->name, wn_type_info(t->from->type)->name);
-    if (have->dims != t->from->dims)
-        return wn_fail(err, WN_ERR_DIFFERENT, "tensor '%s' has %" PRIu32 " dimensions, the source has %" PRIu32,
-                       t->name, have->dims, t->from->dims);
+    if (have->type != t->type)
+        return wn_fail(err, WN_ERR_DIFFERENT, "tensor '%s' is of type %s, %s %s", t->name,
+                       wn_type_info(have->type)->name, whose, wn_type_info(t->type)->name);
+    if (have->dims != t->dims)
+        return wn_fail(err, WN_ERR_DIFFERENT, "tensor '%s' has %" PRIu32 " dimensions, %s %" PRIu32, t->name,
+                       have->dims, whose, t->dims);
     for (uint32_t d = 0; d < have->dims; d++)
         if (have->shape[d] != t->shape[d])
             return wn_fail(err, WN_ERR_DIFFERENT,
@@ -153,8 +179,11 @@ static bool compare_tensors(struct verify *v, struct wn_err *err)
     if (!tell(v, err))
         return false;
     for (size_t i = 0; i < v->keep.tensor_count; i++) {
-        v->out_tensor = wn_source_find(v->out, v->keep.tensors[i].name);
-        if (!wn_keep_gather(&v->keep.tensors[i], compare_range, v, err))
+        const struct wn_keep_tensor *t = &v->keep.tensors[i];
+
+        v->out_tensor = wn_source_find(v->out, t->name);
+        if (t->made == WN_COPIED ? !wn_keep_gather(t, compare_range, v, err)
+                                 : !wn_keep_make(&v->keep, t, compare_made, v, err))
             return false;
     }
     wn_scales_end(&v->scales);
@@ -213,22 +242,24 @@ static bool compare_files(const struct verify *v, bool *same, struct wn_err *err
     return compare_rest(v, same, err) && (*same || wn_verify_nothing_else(v->out, err));
 }
 
-static bool compare(struct verify *v, const struct wn_plan *plan, struct wn_verify_result *r, struct wn_err *err)
+static bool compare(struct verify *v, struct wn_keep_how *how, struct wn_verify_result *r, struct wn_err *err)
 {
+    const struct wn_plan *plan = how->plan;
     bool same = true, same_weights;
 
     if (v->low && !(wn_source_gguf(v->source) && wn_source_gguf(v->out)))
         return wn_fail(err, WN_ERR_ARG, "two parents and what is made of them are GGUFs");
     if (wn_naming_of_source(v->source) != wn_naming_of_source(v->out))
-        return wn_verify_recast(v->source, plan, v->out, v->job, r, err);
-    if (!wn_keep_init_of_two(&v->keep, v->source, v->low, plan, err))
+        return wn_verify_recast(v->source, how, v->out, v->job, r, err);
+    how->low = v->low;
+    if (!wn_keep_init(&v->keep, v->source, how, err))
         return wn_fail_in(err, v->low ? "the two parents" : "the source");
     if (wn_keep_is_graded(&v->keep) && !v->low)
         return wn_fail(err, WN_ERR_ARG,
                        "the plan gives experts fewer bits, and nothing says where they come from: --lo-model does");
     if (!(v->want = wn_alloc(STEP, 1, err)) || !(v->have = wn_alloc(STEP, 1, err)))
         return false;
-    wn_job_note_memory(v->job, 2 * STEP); /* which no page of is there yet */
+    wn_job_note_memory(v->job, 2 * STEP + wn_means_memory(how->means)); /* which no page of is there yet */
     if (wn_source_gguf(v->source) ? !wn_verify_kv(&v->keep, plan, v->out, err)
                                   : !wn_verify_folder(&v->keep, plan, v->out, &same, err))
         return false;
@@ -243,24 +274,34 @@ static bool compare(struct verify *v, const struct wn_plan *plan, struct wn_veri
     return true;
 }
 
-bool wn_verify(const char *out, const char *source, const struct wn_plan *plan, const struct wn_job *job,
-               struct wn_verify_result *r, struct wn_err *err)
+/* Opens what out is held against, and compares. */
+static bool run(struct verify *v, const struct wn_verify_options *o, struct wn_keep_how *how,
+                struct wn_verify_result *r, struct wn_err *err)
 {
-    return wn_verify_of_two(out, source, NULL, plan, job, r, err);
+    struct wn_means *means = NULL;
+    bool ok = wn_verify_how(o, v->source, v->out, how, err) &&
+              (how->ghosts != WN_GHOSTS_MEAN || (means = wn_means_open(o->saliency, err)));
+
+    how->means = means;
+    ok = ok && (compare(v, how, r, err) || wn_fail_in(err, "'%s'", o->out));
+    wn_keep_release(&v->keep);
+    wn_means_close(means);
+    return ok;
 }
 
-bool wn_verify_of_two(const char *out, const char *source, const char *lo_source, const struct wn_plan *plan,
-                      const struct wn_job *job, struct wn_verify_result *r, struct wn_err *err)
+bool wn_verify_all(const struct wn_verify_options *o, const struct wn_job *job, struct wn_verify_result *r,
+                   struct wn_err *err)
 {
     struct verify v = {.job = job, .scales = {.job = job}};
     struct wn_source *a = NULL, *b = NULL, *low = NULL;
+    struct wn_keep_how how;
     bool ok;
 
     *r = (struct wn_verify_result){0};
-    if (!source)
-        return wn_verify_alone(out, job, r, err);
-    ok = (a = wn_source_open(source, err)) && (!lo_source || (low = wn_source_open(lo_source, err))) &&
-         (b = wn_source_open(out, err));
+    if (!o->source)
+        return wn_verify_alone(o->out, job, r, err);
+    ok = (a = wn_source_open(o->source, err)) && (!o->lo_source || (low = wn_source_open(o->lo_source, err))) &&
+         (b = wn_source_open(o->out, err));
     if (ok) {
         if (low)
             wn_source_fingerprint(low, r->lo_fingerprint);
@@ -270,12 +311,17 @@ bool wn_verify_of_two(const char *out, const char *source, const char *lo_source
     v.source = a;
     v.low = low;
     v.out = b;
-    ok = ok && (compare(&v, plan, r, err) || wn_fail_in(err, "'%s'", out));
+    ok = ok && run(&v, o, &how, r, err);
     free(v.want);
     free(v.have);
-    wn_keep_release(&v.keep);
     wn_source_close(b);
     wn_source_close(low);
     wn_source_close(a);
     return ok;
+}
+
+bool wn_verify(const char *out, const char *source, const struct wn_plan *plan, const struct wn_job *job,
+               struct wn_verify_result *r, struct wn_err *err)
+{
+    return wn_verify_all(&(struct wn_verify_options){.out = out, .source = source, .plan = plan}, job, r, err);
 }

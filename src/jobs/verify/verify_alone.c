@@ -93,7 +93,7 @@ static bool check(const struct wn_source *s, const struct wn_model *m, const str
     struct wn_keep keep;
     bool ok, has_record;
 
-    if (!wn_keep_init(&keep, s, NULL, err))
+    if (!wn_keep_init(&keep, s, &(struct wn_keep_how){0}, err))
         return false;
     ok = !wn_source_gguf(s) || !keep.layer_count || wn_prune_kv_agrees(&keep, err);
     r->parts_bound = is_ours(s);

@@ -1,7 +1,8 @@
 /*
  * The parts of verify: tensors (verify.c), metadata of GGUF (verify_meta.c), the files beside the weights
  * (verify_folder.c), what else is in and about the files of weights (verify_shards.c), scales that are no numbers
- * (verify_scales.c), another container (verify_recast.c), and what can be said without a source (verify_alone.c).
+ * (verify_scales.c), ghosts (verify_ghosts.c), another container (verify_recast.c), and what can be said without a
+ * source (verify_alone.c).
  */
 #ifndef WN_JOBS_VERIFY_VERIFY_PARTS_H
 #define WN_JOBS_VERIFY_VERIFY_PARTS_H
@@ -9,6 +10,22 @@
 #include "jobs/prune/keep.h"
 #include "jobs/prune/prune_folder.h"
 #include <winnow/prune.h>
+
+/*
+ * What out must have been asked for, by what it has of ghosts; no second parent and no means yet. Refuses means without
+ * an archive to prove them by.
+ */
+WN_CHECKED bool wn_verify_how(const struct wn_verify_options *o, const struct wn_source *source,
+                              const struct wn_source *out, struct wn_keep_how *how, struct wn_err *err);
+/* A byte of a tensor of rows or means, which differs. */
+struct wn_ghost_byte {
+    const char *name;
+    bool rows;         /* otherwise means */
+    uint64_t each, at; /* bytes of one row's number or one mean; where in the tensor */
+    uint8_t have, want;
+};
+/* False, with layer and expert in the sentence. */
+bool wn_verify_fail_ghost(const struct wn_keep_layer *l, const struct wn_ghost_byte *b, struct wn_err *err);
 
 /* k: what should have been made of the source. A difference is WN_ERR_DIFFERENT. *same: not one byte of it differs. */
 WN_CHECKED bool wn_verify_kv(const struct wn_keep *k, const struct wn_plan *plan, const struct wn_source *out,
@@ -23,7 +40,7 @@ WN_CHECKED bool wn_verify_beside(const struct wn_folder *f, const struct wn_sour
                                  bool *same, struct wn_err *err);
 
 /* out in another container than the source (verify_recast.c): every byte is made again and compared. */
-WN_CHECKED bool wn_verify_recast(const struct wn_source *source, const struct wn_plan *plan,
+WN_CHECKED bool wn_verify_recast(const struct wn_source *source, const struct wn_keep_how *how,
                                  const struct wn_source *out, const struct wn_job *job, struct wn_verify_result *r,
                                  struct wn_err *err);
 

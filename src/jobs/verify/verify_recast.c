@@ -158,7 +158,7 @@ static bool read_options(const struct wn_source *out, struct wn_recast *r, char 
     return ok;
 }
 
-static bool compare(struct verify *v, const struct wn_model *m, const struct wn_plan *plan, struct wn_err *err)
+static bool compare(struct verify *v, const struct wn_model *m, const struct wn_keep_how *how, struct wn_err *err)
 {
     struct wn_recast r = {.model = m, .keep = &v->keep, .form = &wn_recast_form_gguf};
     char plan_name[256] = "";
@@ -168,7 +168,7 @@ static bool compare(struct verify *v, const struct wn_model *m, const struct wn_
         if (!read_options(v->out, &r, plan_name, sizeof plan_name, err))
             return false;
     }
-    if (!wn_keep_init(&v->keep, v->source, plan, err) || !wn_recast_out_init(&v->made, &r, true, 0, err))
+    if (!wn_keep_init(&v->keep, v->source, how, err) || !wn_recast_out_init(&v->made, &r, true, 0, err))
         return wn_fail_in(err, "the source");
     v->pool = wn_pool_new(0, err);
     if (!v->pool)
@@ -176,10 +176,10 @@ static bool compare(struct verify *v, const struct wn_model *m, const struct wn_
     wn_job_note_memory(v->job, wn_recast_memory(&v->made, wn_pool_threads(v->pool)));
     return tell(v, err) && wn_recast_walk(&r, compare_tensor, v, err) && tell(v, err) && check_others(v, err) &&
            wn_verify_nothing_else(v->out, err) &&
-           (wn_source_gguf(v->out) ? check_kv(v, err) : check_folder(v, plan, plan_name, err));
+           (wn_source_gguf(v->out) ? check_kv(v, err) : check_folder(v, how->plan, plan_name, err));
 }
 
-bool wn_verify_recast(const struct wn_source *source, const struct wn_plan *plan, const struct wn_source *out,
+bool wn_verify_recast(const struct wn_source *source, const struct wn_keep_how *how, const struct wn_source *out,
                       const struct wn_job *job, struct wn_verify_result *r, struct wn_err *err)
 {
     struct verify v = {.job = job, .out = out};
@@ -192,7 +192,7 @@ bool wn_verify_recast(const struct wn_source *source, const struct wn_plan *plan
     if (!m)
         return false;
     v.source = wn_model_source(m);
-    ok = compare(&v, m, plan, err);
+    ok = compare(&v, m, how, err);
     r->tensors = v.tensors;
     r->bytes = v.done;
     for (uint32_t i = 0; ok && i < v.keep.layer_count; i++)

@@ -1,0 +1,180 @@
+/* Builds with ghosts held against what they were made from: what verify finds in them, and what is refused. */
+#include "ghost_help.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct built {
+    const char *source, *out, *saliency; /* saliency: of mean builds */
+    struct wn_plan plan;
+};
+
+static void build(struct built *b, const char *model, enum wn_ghosts ghosts)
+{
+    b->source = wn_test_need_data(model);
+    b->out = wn_test_path(wn_test_folder(), "out");
+    b->saliency = ghosts == WN_GHOSTS_MEAN ? ghost_archive(b->source) : NULL;
+    ghost_plan(&b->plan, true);
+    ghost_prune(b->source, b->out, &b->plan, ghosts, WN_FORMAT_AS_SOURCE);
+}
+
+static bool proved(const struct built *b, struct wn_err *err)
+{
+    struct wn_verify_result r;
+
+    return wn_verify_all(&(struct wn_verify_options){b->out, b->source, NULL, &b->plan, b->saliency}, NULL, &r, err);
+}
+
+/* One bit of a tensor turned: found with the source, with `part` in the sentence, and without it. Turned back again. */
+static void expect_found(const struct built *b, const char *tensor, uint64_t at, const char *part)
+{
+    struct wn_verify_result r;
+    struct wn_err err;
+    struct place p;
+
+    find_tensor(b->out, tensor, &p);
+    assert_true(at < p.bytes);
+    flip_byte(p.path, p.at + at, 1);
+    CHECK_FAILS(proved(b, &err), &err, part);
+    assert_int_equal(err.code, WN_ERR_DIFFERENT);
+    assert_false(wn_verify(b->out, NULL, NULL, NULL, &r, &err));
+    flip_byte(p.path, p.at + at, 1);
+    CHECK_OK(proved(b, &err), &err);
+    CHECK_OK(wn_verify(b->out, NULL, NULL, NULL, &r, &err), &err);
+}
+
+/* Layer 2 keeps 6, 11, 0, 5, 10, 15, 4, 9, 14; its third ghost is expert 3, its last expert 13. */
+static void rows_means_and_all_of_the_router_are_proved(void **state)
+{
+    struct built b;
+
+    (void)state;
+    build(&b, GHOST_HF, WN_GHOSTS_MEAN);
+    expect_found(&b, "language_model.model.layers.2.block_sparse_moe.expert_rows", 4,
+                 "layer 2, new expert 1 (old expert 11)");
+    expect_found(&b, "language_model.model.layers.2.block_sparse_moe.ghost_mean", 2 * GHOST_WIDTH * 2 + 5,
+                 "layer 2, ghost 2 (old expert 3), "
+                 "'language_model.model.layers.2.block_sparse_moe.ghost_mean': byte 5 of its mean");
+    expect_found(&b, "language_model.model.layers.2.block_sparse_moe.gate.weight", 13 * 128 * 2, "gate.weight");
+    expect_found(&b, "language_model.model.layers.2.block_sparse_moe.gate.e_score_correction_bias", 4 * 13,
+                 "e_score_correction_bias");
+    wn_plan_release(&b.plan);
+    build(&b, GHOST_GGUF, WN_GHOSTS_MEAN);
+    expect_found(&b, "blk.2.ffn_expert_rows.weight", 4 * 8, "layer 2, new expert 8 (old expert 14)");
+    expect_found(&b, "blk.12.ffn_ghost_mean.weight", 7 * GHOST_WIDTH * 2 - 1, "layer 12, ghost 6");
+    wn_plan_release(&b.plan);
+}
+
+static void exchanged_rows_are_found(void **state)
+{
+    struct wn_verify_result r;
+    struct wn_err err;
+    struct built b;
+    struct place p;
+
+    (void)state;
+    build(&b, GHOST_GGUF, WN_GHOSTS_SKIP);
+    find_tensor(b.out, "blk.7.ffn_expert_rows.weight", &p);
+    swap_bytes(p.path, p.at + 8, p.at + 20, 4);
+    CHECK_FAILS(proved(&b, &err), &err, "layer 7, new expert 2 (old expert 15), 'blk.7.ffn_expert_rows.weight'");
+    CHECK_FAILS(wn_verify(b.out, NULL, NULL, NULL, &r, &err), &err, "is not as its record says");
+    wn_plan_release(&b.plan);
+}
+
+/* Rows that no expert can have are found by whoever opens the build. */
+static void rows_that_cannot_be_are_refused(void **state)
+{
+    struct wn_verify_result r;
+    struct wn_err err;
+    struct built b;
+    struct place p;
+
+    (void)state;
+    build(&b, GHOST_HF, WN_GHOSTS_SKIP);
+    find_tensor(b.out, "language_model.model.layers.4.block_sparse_moe.expert_rows", &p);
+    flip_byte(p.path, p.at + 3, 0x80);
+    CHECK_FAILS(wn_verify(b.out, NULL, NULL, NULL, &r, &err), &err, "expert 0 has row -");
+    flip_byte(p.path, p.at + 3, 0x80);
+    flip_byte(p.path, p.at + 1, 1);
+    CHECK_FAILS(wn_verify(b.out, NULL, NULL, NULL, &r, &err), &err, "the router has 16");
+    wn_plan_release(&b.plan);
+}
+
+static bool prune(const char *source, const char *out, struct wn_prune_options o, struct wn_err *err)
+{
+    struct wn_model *m = wn_model_open(source, err);
+    struct wn_prune_result r;
+    bool ok;
+
+    o.source = source;
+    o.out = out;
+    o.model = m;
+    ok = wn_prune(&o, NULL, &r, err);
+    if (m)
+        wn_model_close(m);
+    assert_true(ok || count_entries(out) == -1);
+    return ok;
+}
+
+static void what_ghosts_cannot_be_made_of_is_refused(void **state)
+{
+    const char *out = wn_test_path(wn_test_folder(), "again"), *folder = wn_test_need_data(GHOST_HF);
+    const char *gguf = wn_test_need_data(GHOST_GGUF);
+    struct wn_verify_result r;
+    struct wn_err err;
+    struct built b;
+
+    (void)state;
+    build(&b, GHOST_HF, WN_GHOSTS_MEAN);
+    CHECK_FAILS(prune(b.out, out, (struct wn_prune_options){.plan = &b.plan}, &err), &err,
+                "this is a build with ghosts");
+    CHECK_FAILS(prune(folder, out, (struct wn_prune_options){.ghosts = WN_GHOSTS_SKIP}, &err), &err,
+                "there is no plan");
+    CHECK_FAILS(prune(folder, out, (struct wn_prune_options){.plan = &b.plan, .ghosts = WN_GHOSTS_MEAN}, &err), &err,
+                "none was named");
+    CHECK_FAILS(prune(gguf, out,
+                      (struct wn_prune_options){.plan = &b.plan, .ghosts = WN_GHOSTS_MEAN, .saliency = b.saliency},
+                      &err),
+                &err, "its means are of a model with the fingerprint");
+    CHECK_FAILS(prune(folder, out,
+                      (struct wn_prune_options){.plan = &b.plan,
+                                                .ghosts = WN_GHOSTS_MEAN,
+                                                .saliency = wn_test_need_data("golden/text/tiny-a/ref/saliency.npz")},
+                      &err),
+                &err, "has no means of outputs");
+    /* proofs that something is missing for */
+    CHECK_FAILS(wn_verify(b.out, b.source, &b.plan, NULL, &r, &err), &err, "--saliency");
+    CHECK_FAILS(wn_verify(b.out, b.source, NULL, NULL, &r, &err), &err, "num_experts");
+    wn_plan_release(&b.plan);
+}
+
+static void a_copy_of_a_build_has_its_ghosts(void **state)
+{
+    const char *out = wn_test_path(wn_test_folder(), "copy");
+    struct wn_verify_result r;
+    struct wn_err err;
+    struct built b;
+
+    (void)state;
+    build(&b, GHOST_HF, WN_GHOSTS_MEAN);
+    CHECK_OK(prune(b.out, out, (struct wn_prune_options){0}, &err), &err);
+    CHECK_OK(wn_verify(out, b.out, NULL, NULL, &r, &err), &err);
+    assert_true(r.identical_files);
+    b.out = out;
+    CHECK_OK(proved(&b, &err), &err);
+    wn_plan_release(&b.plan);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_means_and_all_of_the_router_are_proved),
+        cmocka_unit_test(exchanged_rows_are_found),
+        cmocka_unit_test(rows_that_cannot_be_are_refused),
+        cmocka_unit_test(what_ghosts_cannot_be_made_of_is_refused),
+        cmocka_unit_test(a_copy_of_a_build_has_its_ghosts),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
