@@ -1,10 +1,12 @@
 /* Ghosts of a plan in a whole model: both roads to the bit, the meter against the routing itself, what is refused. */
 #include "eval_fixture.h"
 #include "engine/engine.h"
+#include "formats/npz.h"
 #include "jobs/plan/dropped.h"
 #include "sys/file.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -151,6 +153,89 @@ static void the_meter_counts_what_the_router_gave_to_ghosts(void **state)
     free(ids);
 }
 
+/* An archive of nothing but means: small numbers, all different. */
+static const char *write_means(uint32_t width)
+{
+    const struct wn_config *c = wn_model_config(eval_parent);
+    const uint64_t shape[] = {c->layer_count, c->expert_count, width};
+    const char *path = wn_test_path(eval_folder, "means.npz");
+    struct wn_npz z = {0};
+    struct wn_npy means;
+    struct wn_err err;
+
+    CHECK_OK(wn_npy_init(&means, WN_NPY_F16, 0, 3, shape, &err), &err);
+    for (uint64_t i = 0; i < means.elements; i++)
+        ((uint16_t *)means.data)[i] = (uint16_t)(0x2000 + i * 2654435761u % 0x0800 + (i % 3 ? 0x8000 : 0));
+    CHECK_OK(wn_npz_add(&z, "mean_out", &means, &err), &err);
+    CHECK_OK(wn_npz_write(&z, path, true, &err), &err);
+    wn_npz_release(&z);
+    return path;
+}
+
+static struct wn_model *build_with(enum wn_ghosts ghosts, const char *saliency)
+{
+    const char *out = wn_test_path(eval_folder, wn_ghosts_name(ghosts));
+    struct wn_prune_options po = {.source = wn_model_path(eval_parent),
+                                  .out = out,
+                                  .model = eval_parent,
+                                  .ghosts = ghosts,
+                                  .saliency = saliency,
+                                  .force_plan = true /* the archive tells no model */};
+    struct wn_prune_result r;
+    struct wn_plan plan;
+    struct wn_model *m;
+    struct wn_err err;
+
+    eval_make_plan(&plan, wn_model_config(eval_parent));
+    po.plan = &plan;
+    CHECK_OK(wn_prune(&po, NULL, &r, &err), &err);
+    wn_plan_release(&plan);
+    m = wn_model_open(out, &err);
+    CHECK_OK(m, &err);
+    return m;
+}
+
+static void a_plan_and_a_build_with_ghosts_have_the_same_bits(void **state)
+{
+    const char *means = write_means(wn_model_config(eval_parent)->latent_size);
+    double nll[2];
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        enum wn_ghosts mode = i ? WN_GHOSTS_MEAN : WN_GHOSTS_SKIP;
+        struct wn_model *build = build_with(mode, i ? means : NULL);
+        struct wn_eval_options o = ghost_options(mode), built = eval_options(WINDOW, 2);
+        struct outcome masked, made;
+
+        o.saliency = i ? means : NULL;
+        masked = eval_run(eval_parent, 2, o);
+        made = eval_run(build, 2, built);
+        eval_check_same(&masked, &made, 2);
+        check_ghosts(&masked, &made);
+        assert_int_equal(made.r.ghosts, mode);
+        nll[i] = made.tokens[5].nll;
+        eval_release(&masked);
+        eval_release(&made);
+        wn_model_close(build);
+    }
+    assert_true(nll[0] != nll[1]); /* the check can fail */
+}
+
+static void means_of_another_width_are_refused(void **state)
+{
+    struct wn_eval_options o = ghost_options(WN_GHOSTS_MEAN);
+    struct wn_eval_result r;
+    struct wn_err err;
+    struct wn_pool *pool = wn_pool_new(1, &err);
+
+    (void)state;
+    assert_non_null(pool);
+    o.saliency = write_means(wn_model_config(eval_parent)->latent_size + 1);
+    assert_false(wn_eval(eval_parent, pool, &o, NULL, &r, &err));
+    assert_non_null(strstr(err.msg, "channels"));
+    wn_pool_free(pool);
+}
+
 static void expect_refused(struct wn_eval_options o, const char *why)
 {
     struct wn_eval_result r;
@@ -183,6 +268,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ghosts_of_a_plan_have_the_same_bits_on_both_roads),
         cmocka_unit_test(the_meter_counts_what_the_router_gave_to_ghosts),
+        cmocka_unit_test(a_plan_and_a_build_with_ghosts_have_the_same_bits),
+        cmocka_unit_test(means_of_another_width_are_refused),
         cmocka_unit_test(ghosts_without_a_plan_or_means_without_an_archive_are_refused),
     };
 

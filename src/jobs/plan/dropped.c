@@ -2,6 +2,7 @@
 #include "jobs/plan/dropped.h"
 
 #include "base/alloc.h"
+#include "jobs/prune/means.h"
 #include "jobs/prune/seal_json.h"
 
 #include <inttypes.h>
@@ -189,11 +190,79 @@ static bool number_ghosts(struct wn_dropped *d, const struct wn_config *whole, s
     return true;
 }
 
+static bool check_means(const struct wn_means *m, const struct wn_model *whole, struct wn_err *err)
+{
+    const struct wn_config *c = wn_model_config(whole);
+    uint32_t width = c->latent_size ? c->latent_size : c->hidden_size;
+    char fingerprint[17];
+
+    wn_source_fingerprint(wn_model_source(whole), fingerprint);
+    if (m->model_fingerprint[0] && strcmp(m->model_fingerprint, fingerprint) != 0)
+        return wn_fail(err, WN_ERR_ARG, "its means are those of another model (%s, not %s)", m->model_fingerprint,
+                       fingerprint);
+    if (m->layers != c->layer_count || m->experts < c->expert_count || m->width != width)
+        return wn_fail(err, WN_ERR_ARG,
+                       "its means are of %" PRIu32 " layers, %" PRIu32 " experts and %" PRIu32
+                       " channels, the model has %" PRIu32 ", %" PRIu32 " and %" PRIu32,
+                       m->layers, m->experts, m->width, c->layer_count, c->expert_count, width);
+    return true;
+}
+
+static size_t dropped_in(const struct wn_dropped *d, uint32_t layer, uint32_t experts)
+{
+    size_t n = 0;
+
+    for (uint32_t e = 0; e < experts; e++)
+        n += wn_dropped_at(d, layer, e);
+    return n;
+}
+
+/* The means of a layer's dropped experts, one after the other; *to moves behind them. */
+static bool copy_means(const struct wn_dropped *d, struct wn_means *m, uint32_t layer, uint32_t experts, uint16_t **to,
+                       struct wn_err *err)
+{
+    for (uint32_t e = 0; e < experts; e++) {
+        const uint8_t *row = wn_dropped_at(d, layer, e) ? wn_means_row(m, layer, e, err) : NULL;
+
+        if (!row && wn_dropped_at(d, layer, e))
+            return false;
+        if (!row)
+            continue;
+        memcpy(*to, row, m->width * sizeof **to);
+        *to += m->width;
+    }
+    return true;
+}
+
+static bool gather_means(struct wn_dropped *d, struct wn_means *m, const struct wn_config *c, struct wn_err *err)
+{
+    size_t ghosts = 0;
+    uint16_t *to;
+
+    for (uint32_t i = 0; i < c->layer_count; i++)
+        ghosts += dropped_in(d, i, c->layers[i].expert_count);
+    to = d->means = wn_alloc(ghosts * m->width, sizeof *d->means, err);
+    for (uint32_t i = 0; to && i < c->layer_count; i++) {
+        uint32_t experts = c->layers[i].expert_count;
+
+        d->ghosts[i] = (struct wn_matrix){.type = WN_F16,
+                                          .rows = dropped_in(d, i, experts),
+                                          .cols = m->width,
+                                          .data = (const uint8_t *)to,
+                                          .row_bytes = m->width * sizeof *to};
+        if (!copy_means(d, m, i, experts, &to, err))
+            return false;
+    }
+    return to != NULL;
+}
+
 static bool read_means(struct wn_dropped *d, const char *saliency, const struct wn_model *whole, struct wn_err *err)
 {
-    (void)d;
-    (void)whole;
-    return wn_fail(err, WN_ERR_ARG, "'%s' has no means of outputs", saliency);
+    struct wn_means *m = wn_means_open(saliency, err);
+    bool ok = m && check_means(m, whole, err) && gather_means(d, m, wn_model_config(whole), err);
+
+    wn_means_close(m);
+    return ok;
 }
 
 bool wn_dropped_make_ghosts(struct wn_dropped *d, enum wn_ghosts mode, const char *saliency,
