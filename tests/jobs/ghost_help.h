@@ -14,13 +14,16 @@
 void ghost_plan(struct wn_plan *p, bool even);
 
 /* The f16 mean of an expert, as bits. No token chose expert 3 of any layer: zeros. */
-void ghost_mean(uint32_t layer, uint32_t expert, uint16_t row[GHOST_WIDTH]);
+void ghost_mean(uint32_t layer, uint32_t expert, uint16_t *row, uint32_t width);
 /* An archive of them for that model. Good until the 16th call after. */
 const char *ghost_archive(const char *model);
 
 /* Prunes, the model open, with the archive where the mode wants it; fails with the library's sentence. */
 struct wn_prune_result ghost_prune(const char *source, const char *out, const struct wn_plan *plan,
                                    enum wn_ghosts ghosts, enum wn_format format);
+/* The same with a second parent, NULL: none. */
+struct wn_prune_result ghost_prune_of_two(const char *source, const char *lo, const char *out,
+                                          const struct wn_plan *plan, enum wn_ghosts ghosts, enum wn_format format);
 
 /* Logits of `n` ids, [n][*vocab]; free them: of the whole model in which what the plan drops is ghosts, ... */
 float *ghost_logits_masked(const char *whole, const struct wn_plan *plan, bool means, const uint32_t *ids, size_t n,

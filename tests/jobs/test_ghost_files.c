@@ -63,6 +63,15 @@ static void a_build_computes_what_the_model_with_ghosts_does(void **state)
     check_law(wn_test_need_data(GHOST_GGUF), WN_FORMAT_AS_SOURCE, false);
 }
 
+static void so_does_one_in_another_container(void **state)
+{
+    (void)state;
+    check_law(wn_test_need_data(GHOST_HF), WN_FORMAT_GGUF, true);
+    check_law(wn_test_need_data(GHOST_HF), WN_FORMAT_GGUF, false);
+    check_law(wn_test_need_data(GHOST_HF), WN_FORMAT_MLX, true);
+    check_law(wn_test_need_data(GHOST_HF), WN_FORMAT_MLX, false);
+}
+
 /* ---- what is in the files ---- */
 
 static const uint8_t *bytes_of(struct wn_source *s, const char *name, enum wn_type type, uint64_t bytes)
@@ -115,7 +124,7 @@ static void check_layer(struct wn_source *source, struct wn_source *out, const c
             stays = stays || p->keep[i] == e;
         if (stays)
             continue;
-        ghost_mean(p->layer, e, want);
+        ghost_mean(p->layer, e, want, GHOST_WIDTH);
         assert_memory_equal(means + sizeof want * ghosts++, want, sizeof want);
     }
 }
@@ -211,12 +220,16 @@ static void the_plain_export_is_the_plain_build(void **state)
     check_export(GHOST_HF, true, WN_FORMAT_AS_SOURCE);
     check_export(GHOST_HF, false, WN_FORMAT_AS_SOURCE);
     check_export(GHOST_GGUF, true, WN_FORMAT_AS_SOURCE);
+    check_export(GHOST_HF, true, WN_FORMAT_GGUF);
+    check_export(GHOST_HF, true, WN_FORMAT_MLX);
+    check_export(GHOST_HF, false, WN_FORMAT_MLX);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_build_computes_what_the_model_with_ghosts_does),
+        cmocka_unit_test(so_does_one_in_another_container),
         cmocka_unit_test(routers_stay_whole_and_a_tensor_says_whose_their_rows_are),
         cmocka_unit_test(the_plain_export_is_the_plain_build),
     };

@@ -10,13 +10,18 @@ struct built {
     struct wn_plan plan;
 };
 
-static void build(struct built *b, const char *model, enum wn_ghosts ghosts)
+static void build_as(struct built *b, const char *model, enum wn_ghosts ghosts, enum wn_format format)
 {
     b->source = wn_test_need_data(model);
     b->out = wn_test_path(wn_test_folder(), "out");
     b->saliency = ghosts == WN_GHOSTS_MEAN ? ghost_archive(b->source) : NULL;
     ghost_plan(&b->plan, true);
-    ghost_prune(b->source, b->out, &b->plan, ghosts, WN_FORMAT_AS_SOURCE);
+    ghost_prune(b->source, b->out, &b->plan, ghosts, format);
+}
+
+static void build(struct built *b, const char *model, enum wn_ghosts ghosts)
+{
+    build_as(b, model, ghosts, WN_FORMAT_AS_SOURCE);
 }
 
 static bool proved(const struct built *b, struct wn_err *err)
@@ -63,6 +68,22 @@ static void rows_means_and_all_of_the_router_are_proved(void **state)
     build(&b, GHOST_GGUF, WN_GHOSTS_MEAN);
     expect_found(&b, "blk.2.ffn_expert_rows.weight", 4 * 8, "layer 2, new expert 8 (old expert 14)");
     expect_found(&b, "blk.12.ffn_ghost_mean.weight", 7 * GHOST_WIDTH * 2 - 1, "layer 12, ghost 6");
+    wn_plan_release(&b.plan);
+}
+
+static void so_they_are_where_a_container_is_made(void **state)
+{
+    struct built b;
+
+    (void)state;
+    build_as(&b, GHOST_HF, WN_GHOSTS_MEAN, WN_FORMAT_GGUF);
+    expect_found(&b, "blk.2.ffn_expert_rows.weight", 4, "layer 2, new expert 1 (old expert 11)");
+    expect_found(&b, "blk.2.ffn_ghost_mean.weight", 2 * GHOST_WIDTH * 2 + 5, "layer 2, ghost 2 (old expert 3)");
+    expect_found(&b, "blk.2.ffn_gate_inp.weight", 13 * 128 * 4, "'blk.2.ffn_gate_inp.weight': byte 6656");
+    wn_plan_release(&b.plan);
+    build_as(&b, GHOST_HF, WN_GHOSTS_MEAN, WN_FORMAT_MLX);
+    expect_found(&b, "model.layers.2.block_sparse_moe.expert_rows", 4, "layer 2, new expert 1 (old expert 11)");
+    expect_found(&b, "model.layers.12.block_sparse_moe.ghost_mean", 7 * GHOST_WIDTH * 2 - 1, "layer 12, ghost 6");
     wn_plan_release(&b.plan);
 }
 
@@ -166,14 +187,47 @@ static void a_copy_of_a_build_has_its_ghosts(void **state)
     wn_plan_release(&b.plan);
 }
 
+/* Its routers and means as they are, its experts in the other container's way. */
+static void a_build_becomes_another_container_with_its_ghosts(void **state)
+{
+    static const enum wn_format formats[] = {WN_FORMAT_GGUF, WN_FORMAT_MLX};
+    struct wn_verify_result r;
+    struct wn_err err;
+    struct built b;
+    uint32_t ids[30];
+
+    (void)state;
+    for (uint32_t i = 0; i < 30; i++)
+        ids[i] = i * 13 % 400;
+    build(&b, GHOST_HF, WN_GHOSTS_MEAN);
+    for (size_t i = 0; i < 2; i++) {
+        const char *out = wn_test_path(wn_test_folder(), "made"), *plain = wn_test_path(wn_test_folder(), "plain");
+        float *x, *y;
+        size_t v;
+
+        ghost_prune(b.out, out, NULL, WN_GHOSTS_BUILT, formats[i]);
+        x = ghost_logits(b.out, WN_GHOSTS_MEAN, ids, 30, &v);
+        y = ghost_logits(out, WN_GHOSTS_MEAN, ids, 30, &v);
+        assert_memory_equal(x, y, 30 * v * sizeof *x);
+        free(y);
+        CHECK_OK(wn_verify(out, b.out, NULL, NULL, &r, &err), &err);
+        ghost_prune(b.out, plain, NULL, WN_GHOSTS_OFF, formats[i]);
+        CHECK_OK(wn_verify(plain, b.out, NULL, NULL, &r, &err), &err);
+        free(x);
+    }
+    wn_plan_release(&b.plan);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_means_and_all_of_the_router_are_proved),
+        cmocka_unit_test(so_they_are_where_a_container_is_made),
         cmocka_unit_test(exchanged_rows_are_found),
         cmocka_unit_test(rows_that_cannot_be_are_refused),
         cmocka_unit_test(what_ghosts_cannot_be_made_of_is_refused),
         cmocka_unit_test(a_copy_of_a_build_has_its_ghosts),
+        cmocka_unit_test(a_build_becomes_another_container_with_its_ghosts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

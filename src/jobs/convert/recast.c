@@ -134,6 +134,26 @@ static void mla(struct wn_recast_layer *l, const struct wn_mla_weights *w)
 
 /* ---- experts and their router, in the plan's order ---- */
 
+static bool has_ghosts(const struct wn_recast_layer *l)
+{
+    return l->r->keep->ghosts != WN_GHOSTS_OFF;
+}
+
+static bool gather_router(struct wn_recast_layer *l, const struct wn_moe_weights *w)
+{
+    l->router_rows = wn_keep_router_rows(l->r->keep, l->keep);
+    assert(l->keep->rows == w->router.rows);
+    l->router = wn_alloc(l->router_rows, sizeof *l->router, l->err);
+    l->bias = l->router ? wn_alloc(l->router_rows, sizeof *l->bias, l->err) : NULL;
+    for (uint32_t i = 0; l->bias && i < l->router_rows; i++) {
+        uint32_t row = has_ghosts(l) ? i : l->keep->row_of[i];
+
+        l->router[i] = wn_matrix_rows(&w->router, row, 1);
+        l->bias[i] = w->router_bias[row];
+    }
+    return l->bias != NULL;
+}
+
 static bool gather(struct wn_recast_layer *l, const struct wn_moe_weights *w)
 {
     uint32_t n;
@@ -141,17 +161,15 @@ static bool gather(struct wn_recast_layer *l, const struct wn_moe_weights *w)
     l->keep = wn_keep_find(l->r->keep, (uint32_t)l->number);
     assert(l->keep && l->keep->experts == w->expert_count && l->keep->count > 0);
     n = l->keep->count;
-    l->router = wn_alloc(n, sizeof *l->router, l->err);
-    l->bias = l->router ? wn_alloc(n, sizeof *l->bias, l->err) : NULL;
-    for (int i = 0; l->bias && i < 3; i++)
+    if (!gather_router(l, w))
+        return false;
+    for (int i = 0; i < 3; i++)
         l->experts[i] = wn_alloc(n, sizeof *l->experts[i], l->err);
-    if (!l->bias || !l->experts[0] || !l->experts[1] || !l->experts[2])
+    if (!l->experts[0] || !l->experts[1] || !l->experts[2])
         return false;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t e = l->keep->keep[i];
 
-        l->router[i] = wn_matrix_rows(&w->router, e, 1);
-        l->bias[i] = w->router_bias[e];
         l->experts[0][i] = w->experts[e].gate;
         l->experts[1][i] = w->experts[e].up;
         l->experts[2][i] = w->experts[e].down;
@@ -168,6 +186,8 @@ static void moe(struct wn_recast_layer *l, const struct wn_moe_weights *w)
         return;
     }
     l->r->form->router(l);
+    if (has_ghosts(l))
+        wn_recast_ghosts(l, w);
     for (int i = 0; !l->failed && i < 3; i++)
         l->r->form->experts(l, roles[i], l->experts[i]);
     matrix(l, WN_ROLE_LATENT_DOWN, &w->latent_down);
@@ -263,6 +283,8 @@ static bool walk_part(const struct wn_recast *r, int32_t number, wn_recast_fn *f
         free(l->experts[i]);
     free(l->router);
     free(l->bias);
+    free(l->rows);
+    free(l->ghosts);
     free(l->padded);
     free(l);
     return ok;
@@ -340,8 +362,11 @@ static bool collect(void *arg, const struct wn_recast_tensor *t, struct wn_err *
 
 bool wn_recast_list(const struct wn_recast *r, struct wn_recast_list *list, struct wn_err *err)
 {
+    struct wn_recast sizes = *r;
+
+    sizes.sizes_only = true;
     *list = (struct wn_recast_list){0};
-    if (wn_recast_walk(r, collect, list, err))
+    if (wn_recast_walk(&sizes, collect, list, err))
         return true;
     wn_recast_list_release(list);
     return false;

@@ -43,10 +43,11 @@ extern const struct wn_recast_form wn_recast_form_gguf, wn_recast_form_mlx;
 
 struct wn_recast {
     const struct wn_model *model; /* borrowed */
-    const struct wn_keep *keep;   /* borrowed: which experts, in which order */
+    const struct wn_keep *keep;   /* borrowed: which experts, in which order, and what of ghosts */
     const struct wn_recast_form *form;
     unsigned rest_bits; /* MLX: of matrices that are no experts, affine; 0: as they are */
     bool fit;           /* MLX: experts of fewer bits are fitted (WN_AFFINE_LEAST_SQUARES) */
+    bool sizes_only;    /* no tensor of the walk will be made */
 };
 
 /* Tensors of the source that the container has no place for: the vision tower's, in a GGUF. */

@@ -1,5 +1,6 @@
 /* See recast.h: config.json of an MLX folder, from the source's. Everything that is not named here stays as it is. */
 #include "jobs/convert/recast.h"
+#include "jobs/prune/prune_meta.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -56,8 +57,20 @@ static bool set_quantization(json_t *root, const struct wn_recast_list *list)
     return set(root, "quantization", q);
 }
 
+static uint32_t expert_count(const struct wn_keep *k, const struct wn_keep_layer *l)
+{
+    (void)k;
+    return l->count;
+}
+
+static uint32_t split_of(const struct wn_keep *k, const struct wn_keep_layer *l)
+{
+    (void)k;
+    return l->lo_bits ? l->hi : 0;
+}
+
 /* One number for each layer of the model, 0 where it has no experts. */
-static bool set_per_layer(json_t *text, const char *key, const struct wn_recast *r, bool split)
+static bool set_per_layer(json_t *text, const struct wn_recast *r, const struct wn_layer_list *of)
 {
     json_t *list = json_array();
     bool ok = list != NULL;
@@ -65,20 +78,24 @@ static bool set_per_layer(json_t *text, const char *key, const struct wn_recast 
     for (uint32_t i = 0; ok && i < wn_model_config(r->model)->layer_count; i++) {
         const struct wn_keep_layer *l = wn_keep_find(r->keep, i);
 
-        ok = json_array_append_new(list, json_integer(!l ? 0 : !split ? l->count : l->lo_bits ? l->hi : 0)) == 0;
+        ok = json_array_append_new(list, json_integer(l ? of->count(r->keep, l) : 0)) == 0;
     }
     if (!ok) {
         json_decref(list);
         return false;
     }
-    return set(text, key, list);
+    return set(text, of->key, list);
 }
 
 static bool set_counts(json_t *text, const struct wn_recast *r)
 {
-    return set(text, "num_experts", json_integer(wn_keep_widest(r->keep, true))) &&
-           set_per_layer(text, "expert_counts", r, false) &&
-           (!wn_keep_is_graded(r->keep) || set_per_layer(text, "expert_bank_split", r, true));
+    const struct wn_layer_list counts = {"expert_counts", expert_count}, split = {"expert_bank_split", split_of},
+                               rows = {"router_rows", wn_keep_router_rows};
+
+    (void)json_object_del(text, rows.key);
+    return set(text, "num_experts", json_integer(wn_keep_widest(r->keep, true))) && set_per_layer(text, r, &counts) &&
+           (r->keep->ghosts == WN_GHOSTS_OFF || set_per_layer(text, r, &rows)) &&
+           (!wn_keep_is_graded(r->keep) || set_per_layer(text, r, &split));
 }
 
 static json_t *keep_list(const struct wn_keep_layer *l)

@@ -86,10 +86,10 @@ static void add_router(struct wn_recast_layer *l)
 {
     struct wn_recast_tensor *t = add(l, WN_ROLE_ROUTER, 0, WN_F32, NULL);
 
-    stack(t, l->router, l->keep->count);
+    stack(t, l->router, l->router_rows);
     t->dims = 2;
     t->shape[1] = l->router->cols;
-    add_vector(l, WN_ROLE_ROUTER_BIAS, l->bias, l->keep->count);
+    add_vector(l, WN_ROLE_ROUTER_BIAS, l->bias, l->router_rows);
 }
 
 /* n experts as one slab after the other, in a bank of their own; type WN_TYPE_COUNT: their own, in GGUF's packing. */

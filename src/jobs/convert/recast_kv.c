@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "jobs/convert/recast.h"
+#include "jobs/prune/prune_meta.h"
 #include "text/vocab_new.h"
 
 #include <inttypes.h>
@@ -108,20 +109,31 @@ static void count_one(struct writer *w)
 
 /* ---- what the model is ---- */
 
+/* Weights of a tensor in a model that has one expert in each layer; ghosts are left out of it, with their rows. */
+static double elements_of(const struct wn_keep *k, const struct wn_recast_tensor *t)
+{
+    const struct wn_keep_layer *l = t->layer >= 0 ? wn_keep_find(k, (uint32_t)t->layer) : NULL;
+    double elements = (double)t->rows * (double)t->cols;
+    struct wn_part part;
+
+    wn_part_of(WN_CONTAINER_GGUF, t->name, &part);
+    if (part.expert_rows || part.ghost_mean)
+        return 0;
+    if (part.axis == WN_AXIS_OUTER && !part.router)
+        return elements / (double)t->shape[0];
+    return part.router && l ? elements / wn_keep_router_rows(k, l) * l->count : elements;
+}
+
 /* "896x3.1B": the experts of a layer, and what the model would have if each layer had one. */
-static void put_size_label(struct writer *w, const struct wn_recast_list *list)
+static void put_size_label(struct writer *w, const struct wn_keep *k, const struct wn_recast_list *list)
 {
     static const char suffix[] = "KMBT";
     double size = 0, unit = 1e3;
     int i = 0;
     char label[64];
 
-    for (size_t t = 0; t < list->n; t++) {
-        const struct wn_recast_tensor *x = &list->tensors[t];
-        double elements = (double)x->rows * (double)x->cols;
-
-        size += strstr(x->name, "_exps.") ? elements / (double)x->shape[0] : elements;
-    }
+    for (size_t t = 0; t < list->n; t++)
+        size += elements_of(k, &list->tensors[t]);
     for (; i < 3 && size > unit * 1e3; i++)
         unit *= 1e3;
     size /= unit;
@@ -136,7 +148,7 @@ static void put_general(struct writer *w, const struct wn_recast *r, const struc
     put_string(w, "general.architecture", w->c->architecture);
     put_string(w, "general.type", "model");
     put_string(w, "general.name", wn_path_name(folder));
-    put_size_label(w, list);
+    put_size_label(w, r->keep, list);
 }
 
 static void put_attention(struct writer *w)
@@ -210,15 +222,23 @@ static uint32_t file_type(const struct wn_recast_list *list)
     return FILE_TYPE_BF16;
 }
 
-/* How many experts of each layer lie in the second bank. */
-static void put_low_counts(struct writer *w, const struct wn_keep *k)
+/* What a graded build, or one with ghosts, tells of each layer. */
+static void put_lists(struct writer *w, const struct wn_keep *k)
 {
-    begin_array(w, ".expert_lo_count", WN_GGUF_U32);
-    for (uint32_t i = 0; i < w->c->layer_count; i++) {
-        const struct wn_keep_layer *l = wn_keep_find(k, i);
+    struct wn_layer_list lists[WN_PRUNE_KV_MORE];
+    size_t n = wn_prune_lists(k, lists);
 
-        add_number(w, l ? l->count - l->hi : 0, 4);
-        count_one(w);
+    for (size_t i = 0; i < n; i++) {
+        char key[64];
+
+        (void)snprintf(key, sizeof key, ".%s", lists[i].key);
+        begin_array(w, key, WN_GGUF_U32);
+        for (uint32_t layer = 0; layer < w->c->layer_count; layer++) {
+            const struct wn_keep_layer *l = wn_keep_find(k, layer);
+
+            add_number(w, l ? lists[i].count(k, l) : 0, 4);
+            count_one(w);
+        }
     }
 }
 
@@ -232,8 +252,7 @@ static void put_model(struct writer *w, const struct wn_recast *r, const struct 
     put_u32(w, ".feed_forward_length", c->intermediate_size);
     put_attention(w);
     put_u32(w, ".expert_count", wn_keep_widest(r->keep, true));
-    if (wn_keep_is_graded(r->keep))
-        put_low_counts(w, r->keep);
+    put_lists(w, r->keep);
     put_u32(w, ".expert_used_count", c->experts_per_token);
     put_u32(w, ".expert_group_used_count", 1);
     put_u32(w, ".expert_gating_func", GATING_SIGMOID);

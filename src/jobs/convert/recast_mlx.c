@@ -211,14 +211,14 @@ static void add_per_head(struct wn_recast_layer *l, unsigned which, const struct
 /* Rows of one each: the quantiser works by rows, so it does not matter where they come from. */
 static void add_router(struct wn_recast_layer *l)
 {
-    struct module m = {.m = l->router, .n = l->keep->count, .bits = l->r->rest_bits};
+    struct module m = {.m = l->router, .n = l->router_rows, .bits = l->r->rest_bits};
     size_t first = l->n;
 
     name_weight(l, WN_ROLE_ROUTER, 0, WN_BANK_ONLY, m.weight);
     add_module(l, &m);
     for (; first < l->n; first++)
         l->tensors[first].shape[0] = m.n;
-    add_floats(l, WN_ROLE_ROUTER_BIAS, l->bias, l->keep->count, WN_F32);
+    add_floats(l, WN_ROLE_ROUTER_BIAS, l->bias, l->router_rows, WN_F32);
 }
 
 static void add_bank(struct wn_recast_layer *l, enum wn_role role, enum wn_bank bank, const struct wn_matrix *m,

@@ -17,9 +17,12 @@ struct wn_recast_layer {
     struct wn_matrix single[WN_RECAST_TENSORS]; /* where a tensor is one matrix */
     size_t n;
     const struct wn_keep_layer *keep; /* of a layer with experts */
-    struct wn_matrix *router;         /* owned; [keep->count] rows in the new order */
+    uint32_t router_rows;             /* keep->count, or all of the source's in builds with ghosts */
+    struct wn_matrix *router;         /* owned; [router_rows] rows in the new order */
     struct wn_matrix *experts[3];     /* owned; gate, up, down: [keep->count] in the new order */
-    float *bias;                      /* owned; [keep->count] */
+    float *bias;                      /* owned; [router_rows] */
+    uint8_t *rows;                    /* owned; [keep->count] I32: the row of each expert, with ghosts */
+    struct wn_matrix *ghosts;         /* owned; [router_rows - keep->count] means of new ghosts */
     float *padded;                    /* owned; a vector made longer */
     struct wn_err *err;
     bool failed; /* once true, *err is set and nothing more is added */
@@ -49,6 +52,11 @@ struct wn_recast_tensor *wn_recast_add(struct wn_recast_layer *l, const char *na
                                        const struct wn_matrix *m);
 /* n floats in memory as a matrix. */
 struct wn_matrix wn_recast_floats(const float *v, uint64_t rows, uint64_t cols);
+/*
+ * Of a layer with ghosts, whose router is gathered: the tensor of its experts' rows, and their means' where it has them
+ * (recast_ghosts.c). The same in all containers.
+ */
+void wn_recast_ghosts(struct wn_recast_layer *l, const struct wn_moe_weights *w);
 /* First of a stack of n matrices of the same shape and type, for one tensor; fails the layer when they are not. */
 bool wn_recast_alike(struct wn_recast_layer *l, const struct wn_matrix *m, uint32_t n);
 

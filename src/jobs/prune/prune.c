@@ -167,8 +167,6 @@ static bool prepare_recast(struct wn_pruning *p, struct wn_err *err)
     const struct wn_prune_options *o = p->o;
     struct wn_recast r = wn_recast_of(o->model, &p->keep, o->format, o->rest_bits, o->encoder);
 
-    if (p->keep.ghosts != WN_GHOSTS_OFF)
-        return wn_fail(err, WN_ERR_ARG, "ghosts are not written into another container");
     if (!o->model || wn_naming_of_source(p->source) != WN_NAMING_HF)
         return wn_fail(err, WN_ERR_ARG,
                        "'%s' cannot become another container: that goes from HF folders of K3 and its kin only",

@@ -4,6 +4,7 @@
  */
 #include "base/alloc.h"
 #include "base/checked.h"
+#include "jobs/prune/means.h"
 #include "jobs/prune/prune_meta.h"
 #include "jobs/convert/recast.h"
 #include "jobs/talk.h"
@@ -43,7 +44,20 @@ static bool fail_byte(const struct verify *v, uint64_t at, uint8_t want, struct 
     uint64_t slab = t->part_count ? wn_recast_bytes(t) / t->part_count : 0;
     bool low = strstr(t->name, ".bank_lo.") != NULL;
     uint32_t nth = slab ? (uint32_t)(at / slab) : 0;
+    struct wn_part part;
 
+    wn_part_of(wn_source_container(v->out), t->name, &part);
+    if (l && (part.expert_rows || part.ghost_mean))
+        return wn_verify_fail_ghost(l,
+                                    &(struct wn_ghost_byte){.name = t->name,
+                                                            .rows = part.expert_rows,
+                                                            .each = part.expert_rows ? 4 : wn_recast_row_bytes(t),
+                                                            .at = at,
+                                                            .have = v->have[at],
+                                                            .want = want},
+                                    err);
+    if (part.router && v->keep.ghosts != WN_GHOSTS_OFF)
+        l = NULL; /* its rows are not the experts' */
     if (!l || slab == 0 || t->shape[0] != t->part_count || t->part_count < 2)
         return wn_fail(err, WN_ERR_DIFFERENT, "'%s': byte %" PRIu64 " is 0x%02x, wanted 0x%02x", t->name, at,
                        v->have[at], want);
@@ -173,7 +187,7 @@ static bool compare(struct verify *v, const struct wn_model *m, const struct wn_
     v->pool = wn_pool_new(0, err);
     if (!v->pool)
         return false;
-    wn_job_note_memory(v->job, wn_recast_memory(&v->made, wn_pool_threads(v->pool)));
+    wn_job_note_memory(v->job, wn_recast_memory(&v->made, wn_pool_threads(v->pool)) + wn_means_memory(how->means));
     return tell(v, err) && wn_recast_walk(&r, compare_tensor, v, err) && tell(v, err) && check_others(v, err) &&
            wn_verify_nothing_else(v->out, err) &&
            (wn_source_gguf(v->out) ? check_kv(v, err) : check_folder(v, how->plan, plan_name, err));

@@ -1,0 +1,103 @@
+/* Ghosts of builds with two banks: made in an MLX folder, and copied out of two GGUFs. */
+#include "ghost_help.h"
+#include "two_parents.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define IDS 40
+
+static void some_ids(uint32_t ids[IDS])
+{
+    for (uint32_t i = 0; i < IDS; i++)
+        ids[i] = (i * 37 + i * i * 11) % 480;
+}
+
+static void expect_same(float *a, float *b, size_t n)
+{
+    assert_memory_equal(a, b, n * sizeof *a);
+    free(a);
+    free(b);
+}
+
+/* Parents of the same numbers, F32 and IQ1_S: a build of both computes what the first does. */
+static void a_build_out_of_two_parents_has_ghosts(void **state)
+{
+    char hi[600], lo[600], plain[600], mean[600], back[600], archive[600];
+    const char *folder = wn_test_folder();
+    struct wn_verify_result r;
+    struct wn_plan plan;
+    struct wn_err err;
+    uint32_t ids[IDS];
+    size_t v;
+
+    (void)state;
+    some_ids(ids);
+    twin_plan(&plan);
+    snprintf(hi, sizeof hi, "%s", twin_parent(WN_F32));
+    snprintf(lo, sizeof lo, "%s", wn_test_need_data(TWIN_LO));
+    snprintf(plain, sizeof plain, "%s/plain.gguf", folder);
+    snprintf(mean, sizeof mean, "%s/mean.gguf", folder);
+    snprintf(back, sizeof back, "%s/back.gguf", folder);
+    snprintf(archive, sizeof archive, "%s", ghost_archive(hi));
+    ghost_prune_of_two(hi, lo, plain, &plan, WN_GHOSTS_BUILT, WN_FORMAT_AS_SOURCE);
+    ghost_prune_of_two(hi, lo, mean, &plan, WN_GHOSTS_MEAN, WN_FORMAT_AS_SOURCE);
+    expect_same(ghost_logits(mean, WN_GHOSTS_BUILT, ids, IDS, &v), ghost_logits_masked(hi, &plan, true, ids, IDS, &v),
+                IDS * v);
+    expect_same(ghost_logits(mean, WN_GHOSTS_OFF, ids, IDS, &v), logits_of(plain, ids, IDS, &v), IDS * v);
+    CHECK_OK(wn_verify_all(&(struct wn_verify_options){mean, hi, lo, &plan, archive}, NULL, &r, &err), &err);
+    ghost_prune(mean, back, NULL, WN_GHOSTS_OFF, WN_FORMAT_AS_SOURCE);
+    wn_test_same_file(plain, back);
+    CHECK_OK(wn_verify(back, mean, NULL, NULL, &r, &err), &err);
+    CHECK_OK(wn_verify_all(&(struct wn_verify_options){back, hi, lo, &plan, NULL}, NULL, &r, &err), &err);
+    wn_plan_release(&plan);
+}
+
+/* All but the first four of a layer in 2 bits. */
+static void grade(struct wn_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->layer_count; i++) {
+        plan->layers[i].hi_count = 4;
+        plan->layers[i].lo_bits = 2;
+    }
+}
+
+static void so_has_one_whose_second_bank_is_made(void **state)
+{
+    char source[600], plain[600], mean[600], back[600], archive[600];
+    const char *folder = wn_test_folder();
+    struct wn_verify_result r;
+    struct wn_plan plan;
+    struct wn_err err;
+    uint32_t ids[IDS];
+    size_t v;
+
+    (void)state;
+    some_ids(ids);
+    ghost_plan(&plan, false);
+    grade(&plan);
+    snprintf(source, sizeof source, "%s", wn_test_need_data(GHOST_HF));
+    snprintf(plain, sizeof plain, "%s/plain", folder);
+    snprintf(mean, sizeof mean, "%s/mean", folder);
+    snprintf(back, sizeof back, "%s/back", folder);
+    snprintf(archive, sizeof archive, "%s", ghost_archive(source));
+    ghost_prune(source, plain, &plan, WN_GHOSTS_BUILT, WN_FORMAT_MLX);
+    ghost_prune(source, mean, &plan, WN_GHOSTS_MEAN, WN_FORMAT_MLX);
+    expect_same(ghost_logits(mean, WN_GHOSTS_OFF, ids, IDS, &v), logits_of(plain, ids, IDS, &v), IDS * v);
+    CHECK_OK(wn_verify_all(&(struct wn_verify_options){mean, source, NULL, &plan, archive}, NULL, &r, &err), &err);
+    ghost_prune(mean, back, NULL, WN_GHOSTS_OFF, WN_FORMAT_AS_SOURCE);
+    CHECK_OK(wn_verify(back, mean, NULL, NULL, &r, &err), &err);
+    CHECK_OK(wn_verify(back, source, &plan, NULL, &r, &err), &err);
+    wn_plan_release(&plan);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_build_out_of_two_parents_has_ghosts),
+        cmocka_unit_test(so_has_one_whose_second_bank_is_made),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
