@@ -65,10 +65,10 @@ sparse: build
 	WINNOW_SPARSE=$(CURDIR)/build/sparse ctest --preset release \
 	    -R 'formats/test_source|model/test_bind$$|model/test_inspect|jobs/test_prune_sparse|jobs/test_plan_sparse|jobs/test_calibrate_need|cli/full-size'
 
-# calibrate, probe and prune killed at 200 random moments each, and taken up; prune also before every one of its writes
+# calibrate, probe, eval and prune killed at 200 random moments each, and taken up; prune also before every one of its writes
 kills: build
 	WINNOW_KILLS=200 ctest --preset release -R 'jobs/test_calibrate_resume|jobs/test_probe_resume'
-	cmake --build --preset release --target test_prune_resume test_prune_consume
+	WINNOW_KILLS=200 $(BUILD)/tests/test_eval_resume
 	WINNOW_KILLS=200 $(BUILD)/tests/test_prune_resume
 	WINNOW_KILLS=200 $(BUILD)/tests/test_prune_consume
 

@@ -7,18 +7,15 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <winnow/eval.h>
 
-#define MAX_TEXTS 64
-/* Of this run alone, so that two may go on in one folder; %ld: the process. */
-#define DEFAULT_WORK   "winnow-eval.%ld.work"
+#define MAX_TEXTS      64
 #define DEFAULT_WINDOW 512
 
 static struct {
     const char **texts;
     char *against, *masked, *plan, *work, *ram, *ghosts, *saliency;
-    int window, stream;
+    int window, stream, fresh;
     long long max_windows;
 } o;
 
@@ -35,7 +32,8 @@ static const struct poptOption table[] = {
     {"window", 'w', POPT_ARG_INT, &o.window, 0, "tokens per window (default 512)", "N"},
     {"max-windows", 'n', POPT_ARG_LONGLONG, &o.max_windows, 0, "score at most this many windows of each text", "N"},
     {"stream", 0, POPT_ARG_NONE, &o.stream, 0, "one layer at a time, for models larger than memory", NULL},
-    {"work", 0, POPT_ARG_STRING, &o.work, 0, "folder of --stream's activations (default: one of its own, here)", "DIR"},
+    {"work", 0, POPT_ARG_STRING, &o.work, 0, "folder of --stream's resumable state (default: " WN_EVAL_WORK ")", "DIR"},
+    {"fresh", 0, POPT_ARG_NONE, &o.fresh, 0, "with --stream: start anew, whatever an earlier run left", NULL},
     {"ram", 0, POPT_ARG_STRING, &o.ram, 0, "refuse to start when more memory would be needed", "SIZE"},
     POPT_TABLEEND};
 
@@ -331,8 +329,8 @@ static bool check_call(const struct command *self, struct wn_eval_options *e)
         return opt_wrong(self, "--saliency is for --masked with --ghosts mean"), false;
     if (o.masked && e->ghosts == WN_GHOSTS_MEAN && !o.saliency)
         return opt_wrong(self, "--ghosts mean: --saliency names the archive with the means"), false;
-    if (o.work && !o.stream)
-        return opt_wrong(self, "--work is for --stream"), false;
+    if ((o.work || o.fresh) && !o.stream)
+        return opt_wrong(self, "--%s is for --stream", o.work ? "work" : "fresh"), false;
     return !o.ram || opt_bytes(self, "ram", o.ram, &e->ram);
 }
 
@@ -341,7 +339,7 @@ static int run(const struct command *self, int argc, const char **argv)
     struct wn_eval_text texts[MAX_TEXTS];
     struct wn_eval_options e = {.texts = texts, .told = tell_need};
     struct wn_err err;
-    char *made[MAX_TEXTS] = {0}, *parent, work[64];
+    char *made[MAX_TEXTS] = {0}, *parent;
     const char **args;
     int n, code;
 
@@ -355,8 +353,8 @@ static int run(const struct command *self, int argc, const char **argv)
     e.plan = o.plan;
     e.saliency = o.saliency;
     e.stream = o.stream;
-    (void)snprintf(work, sizeof work, DEFAULT_WORK, (long)getpid());
-    e.work = o.work ? o.work : work;
+    e.work = o.work;
+    e.fresh = o.fresh;
     while (o.texts[e.text_count])
         if (++e.text_count > MAX_TEXTS)
             return opt_wrong(self, "at most %d texts", MAX_TEXTS);

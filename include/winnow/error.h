@@ -20,7 +20,8 @@ enum wn_code {
     WN_ERR_NOMEM,    /* memory could not be had */
     WN_ERR_ARG,      /* the caller asked for something that does not exist or does not fit */
     WN_ERR_CANCELED, /* a progress callback asked to stop */
-    WN_ERR_DIFFERENT /* verify: the two sides differ */
+    WN_ERR_DIFFERENT, /* verify: the two sides differ */
+    WN_ERR_BUSY       /* another run is at work there */
 };
 
 struct wn_err {

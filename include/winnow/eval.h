@@ -14,6 +14,9 @@
 #include <winnow/job.h>
 #include <winnow/session.h>
 
+/* The work folder where nobody names one. */
+#define WN_EVAL_WORK "winnow-eval.work"
+
 /* Fewer windows than this have no interval: resampling so few says too little about the text they came from. */
 #define WN_EVAL_FEWEST_WINDOWS 10
 #define WN_EVAL_RESAMPLES      4000
@@ -64,9 +67,14 @@ struct wn_eval_options {
     /* What the model was cut by, a plan's file, for the misroute rate; NULL: what its config.json tells (reap.keep). */
     const char *plan;
 
-    bool stream;      /* one layer of weights at a time, activations in the work folder */
-    const char *work; /* that folder, needed with stream; its parent must exist. Removed when the job ends */
-    uint64_t ram;     /* bytes; 0: no limit. A need above it is refused */
+    bool stream; /* one layer of weights at a time, activations in the work folder */
+    /*
+     * That folder (its parent must exist), which a run that is stopped goes on from. NULL: WN_EVAL_WORK, and where
+     * another run is at work there, winnow-eval.2.work and so on. Removed when the job is done.
+     */
+    const char *work;
+    bool fresh;   /* ignore what an earlier run left there */
+    uint64_t ram; /* bytes; 0: no limit. A need above it is refused */
 
     /* Told what the run takes before it starts; false stops it. May be NULL. */
     wn_eval_need_fn *told;
@@ -121,6 +129,10 @@ struct wn_eval_result {
 };
 
 /*
+ * Streamed, canceled (WN_ERR_CANCELED), failed or killed, a run leaves what its finished layers gave, and the same call
+ * goes on from there, to the same bits; what a run with another model, text or setting left is noted and thrown away
+ * (the parent's part stays where that is the same). Only one run at a time may use a work folder (WN_ERR_BUSY).
+ *
  * Progress counts tokens. On failure *result is all zero. Refused: a model without a vocabulary, another one in the
  * parent, a text of fewer tokens than one window, a plan of another model (WN_ERR_ARG), logits that are not finite
  * (WN_ERR_FORMAT), a need above ram (WN_ERR_ARG).

@@ -158,13 +158,13 @@ WN_CHECKED bool wn_path_space(const char *folder, uint64_t *free_bytes, struct w
 
 /*
  * A file that is made and held as long as one process works at something; it frees itself when the process dies. Also
- * keeps two runs of one process apart. taken: somebody else has it.
+ * keeps two runs of one process apart. WN_ERR_BUSY: somebody else has it.
  */
 struct wn_lock {
     char *path; /* owned; NULL: not held */
     int fd;
 };
-WN_CHECKED bool wn_lock_take(struct wn_lock *l, const char *path, bool *taken, struct wn_err *err);
+WN_CHECKED bool wn_lock_take(struct wn_lock *l, const char *path, struct wn_err *err);
 /* Lets go and leaves the file; does nothing to a struct that is all zero. */
 void wn_lock_release(struct wn_lock *l);
 /* Removes the file, then lets go. */

@@ -12,28 +12,26 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static bool hold(struct wn_lock *l, bool *taken, struct wn_err *err)
+static bool hold(struct wn_lock *l, struct wn_err *err)
 {
     struct stat st;
 
     l->fd = open(l->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (l->fd < 0)
         return wn_fail(err, WN_ERR_IO, "'%s': %s", l->path, strerror(errno));
-    if (flock(l->fd, LOCK_EX | LOCK_NB) != 0) {
-        *taken = errno == EWOULDBLOCK;
-        return wn_fail(err, *taken ? WN_ERR_ARG : WN_ERR_IO, "'%s': %s", l->path,
-                       *taken ? "another run holds it" : strerror(errno));
-    }
+    if (flock(l->fd, LOCK_EX | LOCK_NB) != 0)
+        return errno == EWOULDBLOCK ? wn_fail(err, WN_ERR_BUSY, "'%s': another run holds it", l->path)
+                                    : wn_fail(err, WN_ERR_IO, "'%s': %s", l->path, strerror(errno));
     /* whoever held it may just have finished and removed it */
-    *taken = fstat(l->fd, &st) != 0 || st.st_nlink == 0;
-    return !*taken || wn_fail(err, WN_ERR_ARG, "'%s': another run has just let go of it", l->path);
+    if (fstat(l->fd, &st) != 0 || st.st_nlink == 0)
+        return wn_fail(err, WN_ERR_BUSY, "'%s': another run has just let go of it", l->path);
+    return true;
 }
 
-bool wn_lock_take(struct wn_lock *l, const char *path, bool *taken, struct wn_err *err)
+bool wn_lock_take(struct wn_lock *l, const char *path, struct wn_err *err)
 {
-    *taken = false;
     *l = (struct wn_lock){.path = wn_strdup(path, err), .fd = -1};
-    if (l->path && hold(l, taken, err))
+    if (l->path && hold(l, err))
         return true;
     wn_lock_release(l);
     return false;

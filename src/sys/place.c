@@ -46,7 +46,7 @@ static bool write_journal(const char *journal, const struct wn_placing *p, size_
                           struct wn_err *err)
 {
     struct wn_buf b = {0};
-    bool ok = true, taken;
+    bool ok = true;
 
     for (size_t i = 0; ok && i < n; i++)
         ok = add_record(&b, &p[i], err);
@@ -54,7 +54,7 @@ static bool write_journal(const char *journal, const struct wn_placing *p, size_
     wn_buf_release(&b);
     if (!ok)
         return false;
-    if (wn_lock_take(lock, journal, &taken, err))
+    if (wn_lock_take(lock, journal, err))
         return true;
     (void)wn_path_remove(journal);
     return false;
@@ -204,13 +204,13 @@ static bool put_all_back(const char *journal, struct wn_err *err)
 bool wn_place_back(const char *journal, struct wn_err *err)
 {
     struct wn_lock lock;
-    bool taken = false, ok;
+    bool ok;
 
     if (!wn_path_exists(journal))
         return true;
-    if (!wn_lock_take(&lock, journal, &taken, err))
-        return !taken ? false
-                      : wn_fail(err, WN_ERR_IO, "'%s': another process is giving the files there their names", journal);
+    if (!wn_lock_take(&lock, journal, err))
+        return err->code == WN_ERR_BUSY &&
+               wn_fail(err, WN_ERR_BUSY, "'%s': another process is giving the files there their names", journal);
     ok = put_all_back(journal, err) || wn_fail_in(err, "'%s'", journal);
     if (ok)
         wn_lock_remove(&lock);

@@ -3,6 +3,7 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -43,4 +44,15 @@ void killed_on_its_way(bool (*run)(void *arg), void *arg)
 
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+bool kill_count_down(void *arg, const struct wn_progress *p)
+{
+    struct killer *k = arg;
+
+    if (strcmp(p->phase, k->phase) != 0 || (p->step && strcmp(p->step, "embedding") == 0) || k->calls_left-- > 0)
+        return true;
+    if (!k->stops)
+        raise(SIGKILL);
+    return false;
 }

@@ -11,7 +11,6 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,32 +77,6 @@ static void check_ends_the_same(struct calibration *c, uint32_t resumed)
 
 /* ---- killed at a given call of progress ---- */
 
-struct killer {
-    int calls_left;
-    bool (*then)(void);
-};
-
-static bool die(void)
-{
-    raise(SIGKILL);
-    return false;
-}
-
-static bool stop(void)
-{
-    return false;
-}
-
-static bool count_down(void *arg, const struct wn_progress *p)
-{
-    struct killer *k = arg;
-
-    /* a run that is taken up checks and does not embed again, so only calls of layers count */
-    if (strcmp(p->phase, "calibrating") != 0)
-        return true;
-    return k->calls_left-- > 0 ? true : k->then();
-}
-
 static bool try_to_calibrate(void *arg)
 {
     struct wn_err err;
@@ -113,8 +86,8 @@ static bool try_to_calibrate(void *arg)
 
 static void run_until_killed(struct calibration *c, int call)
 {
-    struct killer k = {call, die};
-    struct wn_job job = {.progress = count_down, .arg = &k};
+    struct killer k = {"calibrating", call, false};
+    struct wn_job job = {.progress = kill_count_down, .arg = &k};
     struct calibration dying = *c;
 
     dying.job = &job;
@@ -195,8 +168,8 @@ static void a_run_killed_at_any_moment_ends_the_same(void **state)
 static void a_run_that_was_stopped_goes_on(void **state)
 {
     struct calibration c = fresh_run();
-    struct killer k = {3 * CALLS_PER_LAYER + 1, stop};
-    struct wn_job job = {.progress = count_down, .arg = &k};
+    struct killer k = {"calibrating", 3 * CALLS_PER_LAYER + 1, true};
+    struct wn_job job = {.progress = kill_count_down, .arg = &k};
     struct wn_err err;
 
     (void)state;

@@ -7,7 +7,6 @@
 #include "sys/file.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,28 +47,10 @@ static bool try_to_probe(void *arg)
     return probe_run(arg, &err);
 }
 
-/* Dies, or says stop, at the n-th call of progress of its phase. */
-struct killer {
-    const char *phase;
-    int calls_left;
-    bool stops;
-};
-
-static bool count_down(void *arg, const struct wn_progress *p)
-{
-    struct killer *k = arg;
-
-    if (strcmp(p->phase, k->phase) != 0 || k->calls_left-- > 0)
-        return true;
-    if (!k->stops)
-        raise(SIGKILL);
-    return false;
-}
-
 static void run_until_killed(const struct probing *p, const char *phase, int call)
 {
     struct killer k = {phase, call, false};
-    struct wn_job job = {.progress = count_down, .arg = &k};
+    struct wn_job job = {.progress = kill_count_down, .arg = &k};
     struct probing dying = *p;
 
     dying.job = &job;
@@ -142,7 +123,7 @@ static void a_run_that_was_stopped_goes_on(void **state)
 {
     struct probing p = one_share();
     struct killer k = {"probing", 24, true};
-    struct wn_job job = {.progress = count_down, .arg = &k};
+    struct wn_job job = {.progress = kill_count_down, .arg = &k};
     struct wn_err err;
 
     (void)state;

@@ -2,13 +2,13 @@
  * A prune that is killed or fails goes on behind the last file that was complete, wherever it was: after every single
  * write, and after kills at random moments (WINNOW_KILLS of them, `make kills`; a few in ordinary runs).
  */
+#include "kills.h"
 #include "two_parents.h"
 #include "jobs/hashing.h"
 #include "sys/file.h"
 #include <winnow/pool.h>
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -448,23 +448,13 @@ static void short_writes_change_no_byte(void **state)
 
 /* ---- kills at random moments ---- */
 
-static bool killed_after(const struct road *r, long nanoseconds)
+static bool try_to_prune(void *arg)
 {
-    struct timespec wait = {nanoseconds / 1000000000, nanoseconds % 1000000000};
-    int status;
-    pid_t child = fork();
+    const struct road *r = arg;
+    struct wn_prune_result result;
+    struct wn_err err;
 
-    if (child == 0) {
-        struct wn_prune_result result;
-        struct wn_err err;
-
-        _exit(wn_prune(&r->o, NULL, &result, &err) ? 0 : 1);
-    }
-    (void)nanosleep(&wait, NULL);
-    (void)kill(child, SIGKILL);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
-    return WIFSIGNALED(status);
+    return wn_prune(&r->o, NULL, &result, &err);
 }
 
 static double seconds_of(struct road *r)
@@ -479,7 +469,8 @@ static void kill_until_done(struct road *r, double seconds, unsigned *kills, uns
     struct wn_prune_result result;
 
     new_place(r);
-    for (int i = 0; i < 3 && killed_after(r, (long)((double)rand_r(seed) / RAND_MAX * seconds * 1e9)); i++) {
+    for (int i = 0; i < 3 && killed_after(try_to_prune, r, (uint64_t)((double)rand_r(seed) / RAND_MAX * seconds * 1e6));
+         i++) {
         ++*kills;
         if (has_final_name(r) && !is_placing(r))
             return; /* the last step of all was done */
@@ -493,8 +484,8 @@ static void kill_until_done(struct road *r, double seconds, unsigned *kills, uns
 
 static void kills_at_random_moments_change_no_byte(void **state)
 {
-    const char *wanted = getenv("WINNOW_KILLS");
-    unsigned kills = 0, taken = 0, most = wanted ? (unsigned)atoi(wanted) : KILLS_FEW, seed = (unsigned)time(NULL);
+    unsigned kills = 0, taken = 0, most = getenv("WINNOW_KILLS") ? kill_count() : KILLS_FEW;
+    unsigned seed = (unsigned)time(NULL);
     struct road roads[3];
     double seconds[3];
 

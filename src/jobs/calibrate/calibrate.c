@@ -83,6 +83,11 @@ static bool init_buffers(struct wn_calibration_run *r, struct wn_err *err)
                              .worker_scratch = b->worker_scratch,
                              .worker_floats = b->worker_floats,
                              .probe = &r->records.probe};
+    b->walk.model = r->c.model;
+    b->walk.ctx = &r->ctx;
+    b->walk.store = &r->store;
+    b->walk.sequence = r->c.corpus.sequence;
+    b->walk.sequence_count = r->c.corpus.sequence_count;
     r->record_bytes = wn_record_save(&r->sums, 0, NULL);
     r->record = wn_alloc(r->record_bytes, 1, err);
     return r->ctx.kernels && r->record;

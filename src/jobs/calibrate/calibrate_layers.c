@@ -50,26 +50,6 @@ static bool chunk_done(void *arg, uint64_t done, struct wn_err *err)
     return progress(d->run, d->layer, done, err);
 }
 
-/* What makes layer i finished; see store.h. */
-static bool commit(struct wn_calibration_run *r, uint32_t i, struct wn_err *err)
-{
-    bool last = i + 1 == r->c.config->layer_count;
-
-    (void)wn_record_save(&r->sums, i, r->record);
-    if (!last && !wn_store_commit_stream(&r->store, err))
-        return false;
-    if (!progress(r, i, r->c.corpus.tokens, err) ||
-        !wn_store_put_record(&r->store, i, (struct wn_bytes){r->record, r->record_bytes}, err))
-        return false;
-    r->result.layers_done++;
-    if (!progress(r, i, r->c.corpus.tokens, err))
-        return false;
-    wn_store_close_streams(&r->store);
-    if (!wn_layer_banks(r->c.config, i))
-        wn_store_drop_stream(&r->store, i);
-    return true;
-}
-
 static bool run_layer(struct drive *d, uint32_t i, struct wn_err *err)
 {
     struct wn_calibration_run *r = d->run;
@@ -82,7 +62,10 @@ static bool run_layer(struct drive *d, uint32_t i, struct wn_err *err)
     d->layer = i;
     ok = wn_walk_open(&d->walk, i, err) && wn_walk_layer(&d->walk, &layer, err);
     wn_saliency_settle(&r->sums, i);
-    ok = ok && wn_record_check(&r->sums, i, err) && commit(r, i, err);
+    (void)wn_record_save(&r->sums, i, r->record);
+    ok = ok && wn_record_check(&r->sums, i, err) &&
+         wn_walk_commit(&d->walk, i, (struct wn_bytes){r->record, r->record_bytes}, err);
+    r->result.layers_done += ok;
     wn_layer_release(&layer);
     wn_source_drop_pages(wn_model_source(r->c.model));
     return ok || wn_fail_in(err, "calibrating layer %" PRIu32, i);
@@ -103,15 +86,10 @@ bool wn_calibration_run_layers(struct wn_calibration_run *r, struct wn_err *err)
     uint32_t first = r->result.layers_resumed;
     struct drive d = {.run = r, .walk = r->buffers.walk};
 
-    d.walk.model = r->c.model;
-    d.walk.ctx = &r->ctx;
-    d.walk.store = &r->store;
-    d.walk.sequence = r->c.corpus.sequence;
-    d.walk.sequence_count = r->c.corpus.sequence_count;
     d.walk.begin = begin_chunk;
     d.walk.told = chunk_done;
     d.walk.arg = &d;
-    if (first == 0 && !wn_store_has_stream(&r->store, 0) && !embed(&d, err))
+    if (first == 0 && !embed(&d, err))
         return false;
     for (uint32_t i = first; i < r->c.config->layer_count; i++)
         if (!run_layer(&d, i, err))

@@ -40,7 +40,7 @@ static inline uint32_t wn_expert_width(const struct wn_config *c)
 /* Buffers of a run, all out of one arena, whose rest is the graph's. */
 struct wn_calibration_buffers {
     struct wn_arena arena;
-    struct wn_walk walk;   /* its buffers; the rest of it is set when the walk begins */
+    struct wn_walk walk;   /* its buffers; the rest of it is the run's */
     double *norms;         /* [chunk][k] */
     double *totals;        /* [chunk] */
     float *worker_scratch; /* [threads][worker_floats] */

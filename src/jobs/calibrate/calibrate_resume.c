@@ -3,93 +3,33 @@
  */
 #include "base/alloc.h"
 #include "jobs/calibrate/calibrate_run.h"
-#include "jobs/talk.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-#define FACTS 5
-
-static void note_resumed(const struct wn_calibration_run *r)
+/* wn_walk_record's load */
+static void load_record(void *arg, uint32_t layer, const char *record)
 {
-    char line[512];
-
-    snprintf(line, sizeof line, "going on behind layer %" PRIu32 ", which an earlier run finished ('%s')",
-             r->result.layers_resumed - 1, r->store.folder);
-    wn_job_note(r->job, line);
-}
-
-/* Streams that no layer from `next` on reads are what a killed run could not remove. */
-static void drop_stale_streams(struct wn_calibration_run *r, uint32_t next)
-{
-    const struct wn_config *c = r->c.config;
-
-    for (uint32_t i = 0; i < c->layer_count; i++)
-        if (i != next && !(i < next && wn_layer_banks(c, i)))
-            wn_store_drop_stream(&r->store, i);
-}
-
-static bool load_records(struct wn_calibration_run *r, struct wn_err *err)
-{
-    uint32_t *done = &r->result.layers_resumed;
-
-    for (*done = 0; *done < r->c.config->layer_count && wn_store_has_record(&r->store, *done); (*done)++) {
-        char *record = wn_store_get_record(&r->store, *done, r->record_bytes, err);
-
-        if (!record)
-            return false;
-        wn_record_load(&r->sums, *done, record);
-        free(record);
-    }
-    drop_stale_streams(r, *done);
-    if (*done)
-        note_resumed(r);
-    return true;
-}
-
-/* What lies there may have lain there long: the streams that the next layer reads are looked at as a whole. */
-static bool check_streams(const struct wn_calibration_run *r, struct wn_err *err)
-{
-    uint32_t next = r->result.layers_resumed;
-
-    if (next == r->c.config->layer_count || (next == 0 && !wn_store_has_stream(&r->store, 0)))
-        return true;
-    for (uint32_t i = 0; i <= next; i++)
-        if ((i == next || wn_layer_banks(r->c.config, i)) && !wn_store_check_stream(&r->store, i, r->job, err))
-            return false;
-    return true;
-}
-
-static bool check_disk(const struct wn_calibration_run *r, struct wn_err *err)
-{
-    uint64_t room, need = r->c.need.activations;
-
-    if (r->result.layers_resumed)
-        return true; /* most of it lies there already */
-    if (!wn_path_space(r->store.folder, &room, err))
-        return false;
-    return room >= need || wn_fail(err, WN_ERR_IO, "'%s': the activations take %" PRIu64 " bytes, %" PRIu64 " are free",
-                                   r->store.folder, need, room);
+    wn_record_load(arg, layer, record);
 }
 
 bool wn_calibration_open_store(struct wn_calibration_run *r, struct wn_err *err)
 {
     const struct wn_calibrate_options *o = r->c.options;
-    struct wn_store_fact facts[FACTS] = {
-        [0] = {.what = "form", .value = "winnow calibration 4"}, [3] = {.what = "sequence"}, [4] = {.what = "corpus"}};
-    char fingerprint[17], *folder;
+    struct wn_store_open how = {.left = o->fresh ? WN_LEFT_CLEARED : WN_LEFT_REFUSED, .job = r->job};
+    char corpus[17], *folder;
     bool ok;
 
-    if (!wn_walk_facts(r->c.model, facts + 1, err))
+    wn_store_know(&how.facts, "form", "winnow calibration 4");
+    if (!wn_store_know_model(&how.facts, wn_model_source(r->c.model), err))
         return false;
-    snprintf(facts[3].value, sizeof facts[3].value, "%" PRIu32, r->c.corpus.longest);
-    wn_corpus_fingerprint(&r->c.corpus, fingerprint);
-    snprintf(facts[4].value, sizeof facts[4].value, "%s", fingerprint);
+    wn_store_know(&how.facts, "sequence", "%" PRIu32, r->c.corpus.longest);
+    wn_corpus_fingerprint(&r->c.corpus, corpus);
+    wn_store_know(&how.facts, "corpus", "%s", corpus);
     folder = o->work ? wn_strdup(o->work, err) : wn_asprintf(err, "%s.work", o->out);
     if (!folder)
         return false;
-    ok = wn_store_open(&r->store, folder, facts, FACTS, o->fresh, err);
+    ok = wn_store_open(&r->store, folder, &how, err);
     free(folder);
     if (!ok)
         return false;
@@ -99,5 +39,10 @@ bool wn_calibration_open_store(struct wn_calibration_run *r, struct wn_err *err)
 
 bool wn_calibration_take_up(struct wn_calibration_run *r, struct wn_err *err)
 {
-    return load_records(r, err) && check_streams(r, err) && check_disk(r, err);
+    const struct wn_walk_record record = {r->record_bytes, load_record, &r->sums};
+
+    if (!wn_walk_take_up(&r->buffers.walk, &record, r->job, &r->result.layers_resumed, err))
+        return false;
+    /* of a run that is taken up most lies there already */
+    return r->result.layers_resumed > 0 || wn_store_check_room(&r->store, r->c.need.activations, err);
 }

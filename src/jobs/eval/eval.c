@@ -55,8 +55,6 @@ static bool check_options(const struct wn_eval_job *e, struct wn_err *err)
         return wn_fail(err, WN_ERR_ARG, "a plan to mask with says which experts become ghosts, and there is none");
     if (o->plan && !o->against)
         return wn_fail(err, WN_ERR_ARG, "a plan tells what was dropped of a parent, and there is none");
-    if (o->stream && !o->work)
-        return wn_fail(err, WN_ERR_ARG, "streaming needs a work folder");
     return check_domains(o, err);
 }
 

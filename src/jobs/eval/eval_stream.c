@@ -1,29 +1,25 @@
 /*
  * The long road, for models larger than memory: each model walks layer by layer over all windows (walk.h), its
  * activations in a folder of its own, and then both heads read the last streams side by side. Losses have the bits of
- * the short road's, since no cut of the work changes a bit of a stream.
- *
- *     WORK/model, WORK/parent    store.h; a run always starts anew and leaves nothing
+ * the short road's, since no cut of the work changes a bit of a stream. A run that was stopped goes on behind the last
+ * layer that it finished (eval_stream_work.c).
  */
 #include "base/alloc.h"
 #include "base/checked.h"
 #include "jobs/eval/eval_need.h"
+#include "jobs/eval/eval_stream.h"
 #include "jobs/talk.h"
-#include "jobs/stream/walk.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static const char *const side_names[WN_EVAL_SIDES] = {"model", "parent"};
 
 struct stream {
     struct wn_eval_job *e;
     struct wn_sequence *sequence; /* [windows]; owned */
-    struct wn_store store[WN_EVAL_SIDES];
-    bool made; /* the work folder */
+    struct wn_eval_work work;
     struct wn_eval_meter meter;
     struct wn_probe probe;
     /* the walk at hand */
@@ -41,11 +37,6 @@ struct gear {
     struct wn_ends ends; /* the head's */
     struct wn_stream stream;
 };
-
-static uint64_t all_tokens(const struct wn_eval_job *e)
-{
-    return (uint64_t)e->windows * wn_eval_predicted(e);
-}
 
 /* ---- what it takes ---- */
 
@@ -111,27 +102,16 @@ static void size_chunk(const void *arg, struct wn_eval_job *e, uint32_t chunk)
 
     n->disk = 0;
     for (unsigned i = 0; i < e->sides; i++) {
-        const struct wn_config *c = e->side[i].config;
         struct gear g = {0};
         uint64_t w = lay_out(&g, e, i, chunk, wn_eval_predicted(e));
 
         walk = w > walk ? w : walk;
         heads = wn_add_capped(heads, lay_out(&g, e, i, WN_LOGIT_ROWS, WN_LOGIT_ROWS));
-        n->disk += ((uint64_t)wn_bank_count(c) + 2) * c->hidden_size * sizeof(float) * all_tokens(e);
+        n->disk += wn_eval_work_bytes(e, i);
     }
     n->weights = z->layer > z->heads ? z->layer : z->heads;
     n->scratch = wn_add_capped(walk > heads ? walk : heads, wn_eval_logits_bytes(e));
-    n->scratch = wn_add_capped(n->scratch, e->windows * sizeof(struct wn_sequence));
-}
-
-static bool check_disk(const struct stream *s, struct wn_err *err)
-{
-    uint64_t room, need = s->e->result->need.disk;
-
-    if (!wn_path_space(s->e->o->work, &room, err))
-        return false;
-    return room >= need || wn_fail(err, WN_ERR_IO, "'%s': the activations take %" PRIu64 " bytes, %" PRIu64 " are free",
-                                   s->e->o->work, need, room);
+    n->scratch = wn_add_capped(n->scratch, e->windows * sizeof(struct wn_sequence) + wn_eval_work_record_bytes(e));
 }
 
 /* ---- one model's walk ---- */
@@ -149,7 +129,7 @@ static bool gear_init(struct gear *g, struct stream *s, unsigned side, uint32_t 
     (void)lay_out(g, e, side, chunk, longest);
     g->walk.model = e->side[side].model;
     g->walk.ctx = &g->ctx;
-    g->walk.store = &s->store[side];
+    g->walk.store = &s->work.store[side];
     g->walk.sequence = s->sequence;
     g->walk.sequence_count = e->windows;
     g->walk.keep_last = true;
@@ -168,7 +148,7 @@ static void begin_chunk(void *arg, size_t i, size_t first)
 static bool chunk_done(void *arg, uint64_t done, struct wn_err *err)
 {
     const struct stream *s = arg;
-    uint64_t all = all_tokens(s->e), layers = s->e->side[s->at].config->layer_count;
+    uint64_t all = wn_eval_all_tokens(s->e), layers = s->e->side[s->at].config->layer_count;
     char phase[32], step[64];
 
     (void)snprintf(phase, sizeof phase, "evaluating the %s", side_names[s->at]);
@@ -190,36 +170,18 @@ static bool run_layer(struct stream *s, struct wn_walk *w, uint32_t i, struct wn
     if (side->masked)
         wn_dropped_mask(side->masked, &layer);
     s->layer = i;
-    ok = wn_walk_open(w, i, err) && wn_walk_layer(w, &layer, err) && wn_store_commit_stream(w->store, err);
+    ok = wn_walk_open(w, i, err) && wn_walk_layer(w, &layer, err) &&
+         wn_walk_commit(w, i, wn_eval_work_record(&s->work, s->at, i), err);
     wn_layer_release(&layer);
     wn_source_drop_pages(wn_model_source(w->model));
     wn_store_close_streams(w->store);
-    if (ok && !wn_layer_banks(side->config, i))
-        wn_store_drop_stream(w->store, i);
     return ok || wn_fail_in(err, "layer %" PRIu32 " of the %s", i, side_names[s->at]);
-}
-
-static bool open_store(struct stream *s, unsigned side, struct wn_err *err)
-{
-    struct wn_store_fact fact = {.what = "model"};
-    const struct wn_eval_job *e = s->e;
-    char *folder;
-    bool ok;
-
-    assert(side < WN_EVAL_SIDES);
-    folder = wn_path_join(e->o->work, side_names[side], err);
-    (void)snprintf(fact.value, sizeof fact.value, "%s",
-                   side == WN_EVAL_MODEL ? e->result->model_fingerprint : e->result->parent_fingerprint);
-    ok = folder && wn_store_open(&s->store[side], folder, &fact, 1, true, err);
-    free(folder);
-    if (ok)
-        wn_store_shape(&s->store[side], all_tokens(e), e->side[side].config->hidden_size * sizeof(float));
-    return ok;
 }
 
 static bool walk(struct stream *s, unsigned side, struct wn_err *err)
 {
     struct gear g;
+    uint32_t done;
     bool ok;
 
     s->at = side;
@@ -231,10 +193,12 @@ static bool walk(struct stream *s, unsigned side, struct wn_err *err)
     s->ctx = &g.ctx;
     if (side == WN_EVAL_PARENT && s->e->losses.misroute)
         g.ctx.probe = &s->probe;
+    ok = wn_eval_work_take_up(&s->work, side, &g.walk, &done, err);
     s->embedding = true;
-    ok = wn_walk_embed(&g.walk, err);
+    if (ok && done == 0)
+        ok = wn_walk_embed(&g.walk, err);
     s->embedding = false;
-    for (uint32_t i = 0; ok && i < s->e->side[side].config->layer_count; i++)
+    for (uint32_t i = done; ok && i < s->e->side[side].config->layer_count; i++)
         ok = run_layer(s, &g.walk, i, err);
     wn_arena_release(&g.arena);
     return ok;
@@ -257,7 +221,8 @@ static bool score_window(struct stream *s, struct gear *g, size_t window, struct
         }
         wn_eval_score(s->e, rows, window, first);
     }
-    return wn_job_progress(s->e->job, "scoring", (uint64_t)(window + 1) * tokens, all_tokens(s->e), "tokens", err);
+    return wn_job_progress(s->e->job, "scoring", (uint64_t)(window + 1) * tokens, wn_eval_all_tokens(s->e), "tokens",
+                           err);
 }
 
 static bool score_windows(struct stream *s, struct gear *g, struct wn_err *err)
@@ -284,7 +249,7 @@ static bool score(struct stream *s, struct wn_err *err)
              wn_ends_bind(g[i].walk.model, &g[i].ends, err) && wn_walk_open_last(&g[i].walk, err);
     ok = ok && score_windows(s, g, err);
     for (unsigned i = 0; i < s->e->sides; i++) {
-        wn_store_close_streams(&s->store[i]);
+        wn_store_close_streams(&s->work.store[i]);
         wn_ends_release(&g[i].ends);
         wn_arena_release(&g[i].arena);
     }
@@ -305,13 +270,7 @@ static bool prepare(struct stream *s, struct wn_err *err)
 
         s->sequence[w] = (struct wn_sequence){.ids = wn_eval_window(e, w, &t), .n = wn_eval_predicted(e)};
     }
-    s->made = !wn_path_exists(e->o->work);
-    if (!wn_path_make_folder(e->o->work, err) || !check_disk(s, err))
-        return false;
-    for (unsigned i = 0; i < e->sides; i++)
-        if (!open_store(s, i, err))
-            return false;
-    return true;
+    return wn_eval_work_open(&s->work, e, err);
 }
 
 static bool run(struct stream *s, struct wn_err *err)
@@ -320,17 +279,6 @@ static bool run(struct stream *s, struct wn_err *err)
         if (!walk(s, i, err))
             return false;
     return score(s, err);
-}
-
-/* A store that was never opened (another run holds it) is all zero, and nothing of it goes. */
-static void clean_up(struct stream *s)
-{
-    for (unsigned i = 0; i < s->e->sides; i++)
-        if (s->store[i].folder)
-            wn_store_remove(&s->store[i]);
-    if (s->made)
-        (void)wn_path_remove_folder(s->e->o->work);
-    free(s->sequence);
 }
 
 bool wn_eval_stream(struct wn_eval_job *e, struct wn_err *err)
@@ -343,6 +291,7 @@ bool wn_eval_stream(struct wn_eval_job *e, struct wn_err *err)
     if (!measure(e, &z, err) || !wn_eval_fit(e, size_chunk, &z, err))
         return false;
     ok = prepare(&s, err) && run(&s, err);
-    clean_up(&s);
+    wn_eval_work_close(&s.work, ok);
+    free(s.sequence);
     return ok;
 }

@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FACTS (WN_WALK_FACTS + 4)
-
 /* Masks are what criterion, weights, shares and archive come to: where they agree, so do the results. */
 static void masks_fingerprint(const struct wn_probing *p, char *out, size_t size)
 {
@@ -29,21 +27,20 @@ static void masks_fingerprint(const struct wn_probing *p, char *out, size_t size
 static bool open_store(struct wn_probing_run *r, struct wn_err *err)
 {
     const struct wn_layer_probe_options *o = r->p.options;
-    struct wn_store_fact facts[FACTS] = {{.what = "form", .value = "winnow probe 1"},
-                                         {.what = "sequence"},
-                                         {.what = "corpus"},
-                                         {.what = "dropped experts"}};
-    char fingerprint[17], *folder;
+    struct wn_store_open how = {.left = o->fresh ? WN_LEFT_CLEARED : WN_LEFT_REFUSED, .job = r->job};
+    char corpus[17], masks[17], *folder;
     bool ok;
 
-    (void)snprintf(facts[1].value, sizeof facts[1].value, "%" PRIu32, r->p.corpus.longest);
-    wn_corpus_fingerprint(&r->p.corpus, fingerprint);
-    (void)snprintf(facts[2].value, sizeof facts[2].value, "%s", fingerprint);
-    masks_fingerprint(&r->p, facts[3].value, sizeof facts[3].value);
-    if (!wn_walk_facts(r->p.model, facts + 4, err))
+    wn_store_know(&how.facts, "form", "winnow probe 1");
+    wn_store_know(&how.facts, "sequence", "%" PRIu32, r->p.corpus.longest);
+    wn_corpus_fingerprint(&r->p.corpus, corpus);
+    wn_store_know(&how.facts, "corpus", "%s", corpus);
+    masks_fingerprint(&r->p, masks, sizeof masks);
+    wn_store_know(&how.facts, "dropped experts", "%s", masks);
+    if (!wn_store_know_model(&how.facts, wn_model_source(r->p.model), err))
         return false;
     folder = o->work ? wn_strdup(o->work, err) : wn_asprintf(err, "%s.work", o->out);
-    ok = folder && wn_store_open(&r->store, folder, facts, FACTS, o->fresh, err);
+    ok = folder && wn_store_open(&r->store, folder, &how, err);
     free(folder);
     if (!ok)
         return false;

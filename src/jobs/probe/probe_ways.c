@@ -162,16 +162,6 @@ static bool look_over(struct drive *d, uint32_t next, struct wn_err *err)
     return true;
 }
 
-static bool check_disk(const struct wn_probing_run *r, struct wn_err *err)
-{
-    uint64_t room, need = r->p.need.activations;
-
-    if (!wn_path_space(r->store.folder, &room, err))
-        return false;
-    return room >= need || wn_fail(err, WN_ERR_IO, "'%s': the activations take %" PRIu64 " bytes, %" PRIu64 " are free",
-                                   r->store.folder, need, room);
-}
-
 static uint32_t layers_done(const struct wn_probing_run *r)
 {
     uint32_t n = 0;
@@ -192,15 +182,6 @@ static void count_done(struct drive *d, uint32_t next)
     d->before = d->run->result.resumed * p->corpus.tokens;
 }
 
-static void note_resumed(const struct drive *d, uint32_t next)
-{
-    char line[512];
-
-    (void)snprintf(line, sizeof line, "going on behind layer %" PRIu32 ", which an earlier run finished ('%s')",
-                   next - 1, d->run->store.folder);
-    wn_job_note(d->run->job, line);
-}
-
 bool wn_probing_walk(struct wn_probing_run *r, struct wn_err *err)
 {
     struct drive d = {.run = r, .walk = r->buffers.walk};
@@ -210,12 +191,12 @@ bool wn_probing_walk(struct wn_probing_run *r, struct wn_err *err)
     d.walk.told = embedded;
     d.walk.arg = &d;
     count_done(&d, next);
-    if (next)
-        note_resumed(&d, next);
+    wn_walk_note_resumed(&r->store, r->job, next);
     if (!look_over(&d, next, err))
         return false;
     wn_way_take(&r->p, &d.walk, 0);
-    if (next == 0 && !wn_store_has_stream(&r->store, 0) && (!check_disk(r, err) || !wn_walk_embed(&d.walk, err)))
+    if (next == 0 && !wn_store_has_stream(&r->store, 0) &&
+        (!wn_store_check_room(&r->store, r->p.need.activations, err) || !wn_walk_embed(&d.walk, err)))
         return false;
     d.walk.told = chunk_done;
     for (uint32_t i = next; i < r->p.config->layer_count; i++)

@@ -1,19 +1,14 @@
-/* See store.h. */
+/* Streams and records of a work folder: store.h. The folder itself is in store_folder.c. */
 #include "jobs/stream/store_parts.h"
 #include "base/alloc.h"
 #include "base/checked.h"
 
 #include <assert.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#define STATE_LIMIT 65536
-#define STATE_NAME  "state.json"
-#define CHECK_STEP  ((size_t)1 << 20)
-#define LOCK_NAME   "winnow.lock"
-#define MADE_KEY    "made" /* in the state: the folder is ours, and goes with what is in it */
+#define CHECK_STEP ((size_t)1 << 20)
 
 static char *stream_path(const struct wn_store *s, uint32_t layer, struct wn_err *err)
 {
@@ -47,190 +42,15 @@ bool wn_store_has_record(const struct wn_store *s, uint32_t layer)
     return has(record_path(s, layer, &ignored));
 }
 
-/* "stream-012" and the like: what stream_path and record_path make of a number. */
-static bool is_numbered(const char *name, size_t n, const char *start)
+bool wn_store_check_room(const struct wn_store *s, uint64_t bytes, struct wn_err *err)
 {
-    size_t digits = strlen(start);
+    uint64_t room;
 
-    if (n < digits + 3 || strncmp(name, start, digits) != 0)
+    if (!wn_path_space(s->folder, &room, err))
         return false;
-    for (size_t i = digits; i < n; i++)
-        if (name[i] < '0' || name[i] > '9')
-            return false;
-    return n == digits + 3 || name[digits] != '0';
-}
-
-/* Winnow's own files, whole or being written, but for the lock. */
-static bool is_ours(const char *name)
-{
-    size_t n = strlen(name);
-
-    if (wn_ends_with(name, ".part"))
-        n -= strlen(".part");
-    return (n == strlen(STATE_NAME) && memcmp(name, STATE_NAME, n) == 0) || is_numbered(name, n, "stream-") ||
-           is_numbered(name, n, "layer-");
-}
-
-static void remove_in(const struct wn_store *s, const char *name)
-{
-    struct wn_err ignored;
-    char *path = wn_path_join(s->folder, name, &ignored);
-
-    if (path)
-        (void)wn_path_remove(path);
-    free(path);
-}
-
-/* Removes winnow's own files but for state and lock; what else lies there is not ours. */
-static void clear(const struct wn_store *s)
-{
-    struct wn_err ignored;
-    char **names;
-    size_t n;
-
-    if (!wn_path_list(s->folder, &names, &n, &ignored))
-        return;
-    for (size_t i = 0; i < n; i++)
-        if (is_ours(names[i]) && strcmp(names[i], STATE_NAME) != 0)
-            remove_in(s, names[i]);
-    wn_names_free(names, n);
-}
-
-/* A folder with the state, with nothing at all, or with what a run leaves that died before its state was written. */
-static bool check_folder(const struct wn_store *s, struct wn_err *err)
-{
-    char **names;
-    size_t n;
-    const char *foreign = NULL;
-    bool state = false;
-
-    if (!wn_path_list(s->folder, &names, &n, err))
-        return false;
-    for (size_t i = 0; i < n; i++) {
-        state |= strcmp(names[i], STATE_NAME) == 0;
-        if (strcmp(names[i], LOCK_NAME) != 0 && strcmp(names[i], STATE_NAME ".part") != 0)
-            foreign = names[i];
-    }
-    if (foreign && !state)
-        wn_fail(err, WN_ERR_ARG, "'%s' is no work folder of winnow's, but has '%s' in it: name a new folder", s->folder,
-                foreign);
-    wn_names_free(names, n);
-    return state || !foreign;
-}
-
-static bool lock_take(struct wn_store *s, struct wn_err *err)
-{
-    char *path = wn_path_join(s->folder, LOCK_NAME, err);
-    bool taken = false, ok = path && wn_lock_take(&s->lock, path, &taken, err);
-
-    free(path);
-    if (taken)
-        wn_fail(err, WN_ERR_ARG, "another run is at work in '%s', or has just finished", s->folder);
-    return ok;
-}
-
-static bool state_compare(const char *path, json_t *state, const struct wn_store_fact *facts, size_t n,
-                          struct wn_err *err)
-{
-    for (size_t i = 0; i < n; i++) {
-        const char *was = json_string_value(json_object_get(state, facts[i].what));
-
-        if (!was || strcmp(was, facts[i].value) != 0)
-            return wn_fail(err, WN_ERR_ARG,
-                           "'%s' was left by another run, its %s is '%.63s' and not '%s': take it up with the same "
-                           "arguments, or start anew with --fresh",
-                           path, facts[i].what, was ? was : "not told", facts[i].value);
-    }
-    return true;
-}
-
-static bool state_write(const struct wn_store *s, const char *path, const struct wn_store_fact *facts, size_t n,
-                        struct wn_err *err)
-{
-    json_t *state = json_object();
-    char *text = NULL;
-    bool ok = state && json_object_set_new(state, MADE_KEY, json_boolean(s->made)) == 0;
-
-    for (size_t i = 0; i < n && ok; i++)
-        ok = json_object_set_new(state, facts[i].what, json_string(facts[i].value)) == 0;
-    if (ok)
-        text = json_dumps(state, JSON_INDENT(2));
-    json_decref(state);
-    if (!text)
-        return wn_fail(err, WN_ERR_NOMEM, "'%s': no memory for it", path);
-    ok = wn_file_put(path, text, strlen(text), true, err);
-    free(text);
-    return ok;
-}
-
-/* What an earlier run wrote; *state NULL when there is none, or what is there is no JSON. */
-static bool state_read(const char *path, json_t **state, struct wn_err *err)
-{
-    size_t bytes;
-    char *text;
-
-    *state = NULL;
-    if (!wn_path_exists(path))
-        return true;
-    text = wn_file_slurp(path, STATE_LIMIT, &bytes, err);
-    if (!text)
-        return false;
-    *state = json_loadb(text, bytes, 0, NULL);
-    free(text);
-    return true;
-}
-
-static bool state_agree(struct wn_store *s, const struct wn_store_fact *facts, size_t n, bool fresh, struct wn_err *err)
-{
-    char *path = wn_path_join(s->folder, STATE_NAME, err);
-    json_t *state = NULL;
-    bool ok = path && state_read(path, &state, err);
-
-    s->made |= json_is_true(json_object_get(state, MADE_KEY));
-    if (ok && !fresh && wn_path_exists(path)) {
-        ok = state_compare(path, state, facts, n, err);
-    } else if (ok) {
-        clear(s);
-        ok = state_write(s, path, facts, n, err);
-    }
-    json_decref(state);
-    free(path);
-    return ok;
-}
-
-bool wn_store_open(struct wn_store *s, const char *folder, const struct wn_store_fact *facts, size_t n, bool fresh,
-                   struct wn_err *err)
-{
-    *s = (struct wn_store){.folder = wn_strdup(folder, err), .made = !wn_path_exists(folder)};
-    if (s->folder && wn_path_make_folder(folder, err) && check_folder(s, err) && lock_take(s, err) &&
-        state_agree(s, facts, n, fresh, err))
-        return true;
-    wn_store_close(s);
-    return false;
-}
-
-void wn_store_close(struct wn_store *s)
-{
-    if (!s->folder)
-        return;
-    wn_store_close_streams(s);
-    wn_store_let_go(s);
-    wn_outfile_abandon(&s->out);
-    wn_fingerprint_release(&s->print);
-    wn_lock_release(&s->lock);
-    free(s->folder);
-    *s = (struct wn_store){0};
-}
-
-void wn_store_remove(struct wn_store *s)
-{
-    wn_store_close_streams(s);
-    clear(s);
-    remove_in(s, STATE_NAME); /* last: without it, what lies there would not be known as ours */
-    wn_lock_remove(&s->lock);
-    if (s->made)
-        (void)wn_path_remove_folder(s->folder);
-    wn_store_close(s);
+    return room >= bytes ||
+           wn_fail(err, WN_ERR_IO, "'%s': the activations take %" PRIu64 " bytes, %" PRIu64 " are free", s->folder,
+                   bytes, room);
 }
 
 void wn_store_shape(struct wn_store *s, uint64_t tokens, uint64_t token_bytes)

@@ -1,5 +1,5 @@
 /*
- * The work folder of a calibration: the activations of all tokens between two layers, and what finished layers gave.
+ * The work folder of a walk (walk.h): the activations of all tokens between two layers, and what finished layers gave.
  *
  *     winnow.lock    held while a run works here
  *     state.json     what the run is made of: model, corpus, settings; the mark of a folder that is ours
@@ -23,6 +23,7 @@
 #define WN_JOBS_STREAM_STORE_H
 
 #include "base/bytes.h"
+#include "formats/source.h"
 #include "jobs/fingerprint.h"
 #include "jobs/talk.h"
 #include "sys/file.h"
@@ -31,6 +32,27 @@
 struct wn_store_fact {
     const char *what; /* "model": a word for a person, and a key in state.json */
     char value[64];
+};
+
+/* All of them; the first says which kind of work it is. All zero: none yet. */
+#define WN_STORE_FACTS 12
+struct wn_store_facts {
+    struct wn_store_fact fact[WN_STORE_FACTS];
+    size_t n;
+};
+/* store_facts.c: one more, as printf would say it; what a model is known by: its headers, and a sample of its data. */
+void wn_store_know(struct wn_store_facts *f, const char *what, const char *fmt, ...) WN_PRINTF(3, 4);
+WN_CHECKED bool wn_store_know_model(struct wn_store_facts *f, const struct wn_source *s, struct wn_err *err);
+
+/* How a folder is opened: what its run is made of, and what becomes of what another run left there. */
+struct wn_store_open {
+    struct wn_store_facts facts;
+    enum {
+        WN_LEFT_REFUSED,  /* the first fact that differs is named as the reason */
+        WN_LEFT_REPLACED, /* noted, and thrown away; work of another kind is refused */
+        WN_LEFT_CLEARED,  /* thrown away, even the same run's */
+    } left;
+    const struct wn_job *job; /* is told the note */
 };
 
 /* A stream that is in memory, too. */
@@ -55,16 +77,19 @@ struct wn_store {
 };
 
 /*
- * Makes the folder, or takes it up: refuses when another run holds it, when what is in it was made with other facts
- * (the first that differs is named), and a folder with something in it that no calibration left there. fresh: what an
- * earlier run left is thrown away. Files of other names are never touched.
+ * Makes the folder, or takes it up. Refused: one that another run holds (WN_ERR_BUSY), one that was made with other
+ * facts unless `left` says otherwise, one with something in it that no run left there. Files of other names are never
+ * touched.
  */
-WN_CHECKED bool wn_store_open(struct wn_store *s, const char *folder, const struct wn_store_fact *facts, size_t n,
-                              bool fresh, struct wn_err *err);
+WN_CHECKED bool wn_store_open(struct wn_store *s, const char *folder, const struct wn_store_open *o,
+                              struct wn_err *err);
 /* Closes what is open and keeps the folder. Does nothing to a struct that is all zero. */
 void wn_store_close(struct wn_store *s);
 /* Removes winnow's files, the folder too when a run made it and nothing else is in it, and closes. */
 void wn_store_remove(struct wn_store *s);
+
+/* Refused (WN_ERR_IO) when the folder's file system has no room for so many bytes. */
+WN_CHECKED bool wn_store_check_room(const struct wn_store *s, uint64_t bytes, struct wn_err *err);
 
 /* The shape of all streams; to be called before any is touched. */
 void wn_store_shape(struct wn_store *s, uint64_t tokens, uint64_t token_bytes);

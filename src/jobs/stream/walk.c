@@ -57,6 +57,8 @@ bool wn_walk_embed(struct wn_walk *w, struct wn_err *err)
     uint64_t done = 0;
     bool ok;
 
+    if (wn_store_has_stream(w->store, 0))
+        return true;
     if (!wn_ends_bind(w->model, &ends, err))
         return false;
     ok = wn_store_begin_stream(w->store, 0, err);

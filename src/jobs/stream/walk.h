@@ -40,14 +40,28 @@ struct wn_walk {
     void *arg;
 };
 
-/* "model", by its headers, and "weights", by a few bytes of each of its files: what a work folder must agree in. */
-#define WN_WALK_FACTS 2
-WN_CHECKED bool wn_walk_facts(const struct wn_model *m, struct wn_store_fact facts[WN_WALK_FACTS], struct wn_err *err);
-
 /* The buffers above for sequences of up to `longest` tokens; chunk must be set. */
 void wn_walk_lay(struct wn_walk *w, struct wn_room *room, const struct wn_config *c, uint64_t longest);
 
-/* Stream 0, the embeddings of all tokens. */
+/* walk_resume.c: what a finished layer leaves besides its stream (store.h); of every layer as many bytes. */
+struct wn_walk_record {
+    size_t bytes;
+    void (*load)(void *arg, uint32_t layer, const char *record); /* shown what an earlier run left; NULL: none is */
+    void *arg;
+};
+/* Says behind which layer a run goes on that takes up `done` of them; nothing when it is none. */
+void wn_walk_note_resumed(const struct wn_store *s, const struct wn_job *job, uint32_t done);
+/*
+ * What an earlier run left in the store of a walk by itself (apart 0): layers 0 .. *done - 1 are finished, which is
+ * noted. Their records are loaded, streams that nobody reads any more are removed, and those that are read next are
+ * checked as a whole (WN_ERR_FORMAT).
+ */
+WN_CHECKED bool wn_walk_take_up(const struct wn_walk *w, const struct wn_walk_record *record, const struct wn_job *job,
+                                uint32_t *done, struct wn_err *err);
+/* Layer i is through: commits its stream and then the record, which makes it finished, and drops what was read. */
+WN_CHECKED bool wn_walk_commit(const struct wn_walk *w, uint32_t i, struct wn_bytes record, struct wn_err *err);
+
+/* Stream 0, the embeddings of all tokens; already there when a run is taken up: nothing is done. */
 WN_CHECKED bool wn_walk_embed(struct wn_walk *w, struct wn_err *err);
 /* Opens what layer i reads, and begins what it writes. */
 WN_CHECKED bool wn_walk_open(struct wn_walk *w, uint32_t i, struct wn_err *err);

@@ -1,8 +1,24 @@
-/* What ties a work folder to a model (walk.h). */
-#include "jobs/stream/walk.h"
+/*
+ * What ties a work folder to a run: the facts of store.h, put together.
+ */
+#include "jobs/stream/store.h"
 
+#include <assert.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
+
+void wn_store_know(struct wn_store_facts *f, const char *what, const char *fmt, ...)
+{
+    struct wn_store_fact *fact = &f->fact[f->n++];
+    va_list args;
+
+    assert(f->n <= WN_STORE_FACTS);
+    fact->what = what;
+    va_start(args, fmt);
+    (void)vsnprintf(fact->value, sizeof fact->value, fmt, args);
+    va_end(args);
+}
 
 /* A few bytes of every file's data, spread over it: headers alone do not tell one training run from the next. */
 static bool sample_data(const struct wn_source *s, uint64_t *hash, struct wn_err *err)
@@ -22,18 +38,15 @@ static bool sample_data(const struct wn_source *s, uint64_t *hash, struct wn_err
     return true;
 }
 
-bool wn_walk_facts(const struct wn_model *m, struct wn_store_fact facts[WN_WALK_FACTS], struct wn_err *err)
+bool wn_store_know_model(struct wn_store_facts *f, const struct wn_source *s, struct wn_err *err)
 {
-    const struct wn_source *source = wn_model_source(m);
     char fingerprint[17];
     uint64_t sample;
 
-    if (!sample_data(source, &sample, err))
+    if (!sample_data(s, &sample, err))
         return false;
-    wn_source_fingerprint(source, fingerprint);
-    facts[0].what = "model";
-    (void)snprintf(facts[0].value, sizeof facts[0].value, "%s", fingerprint);
-    facts[1].what = "weights";
-    (void)snprintf(facts[1].value, sizeof facts[1].value, "%016" PRIx64, sample);
+    wn_source_fingerprint(s, fingerprint);
+    wn_store_know(f, "model", "%s", fingerprint);
+    wn_store_know(f, "weights", "%016" PRIx64, sample);
     return true;
 }
