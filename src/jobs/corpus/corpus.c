@@ -44,7 +44,6 @@ static int span_order(const void *a, const void *b)
 static void count_sequence(struct wn_corpus *c, const struct wn_sequence *q)
 {
     c->tokens += q->n;
-    c->half_tokens[q->half] += q->n;
     if (q->n > c->longest)
         c->longest = q->n;
     if (!q->labels)

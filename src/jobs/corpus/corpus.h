@@ -35,7 +35,6 @@ struct wn_corpus {
     struct wn_sequence *sequence; /* [sequence_count], in the order in which they are to be taken */
     size_t sequence_count;
     uint64_t tokens;           /* of all sequences */
-    uint64_t half_tokens[2];   /* of each half */
     uint32_t longest;          /* tokens of the longest sequence */
     bool given;                /* the file brings tokens, not text */
     uint64_t reading;          /* bytes of memory that reading took at most, what is kept included */
