@@ -11,9 +11,9 @@
 #include <string.h>
 
 static struct {
-    char *keep, *weights, *criterion, *mode, *model, *lo_model, *fit, *size;
+    char *keep, *weights, *criterion, *mode, *budget, *model, *lo_model, *fit, *size;
     int min_experts, hi, lo, lo_bits, protect, top_k, raw, context, sessions, checkpoints;
-    float bandwidth;
+    float bandwidth, power;
     struct cut_options cut; /* out, force, format, rest_bits, encoder */
 } o;
 
@@ -24,6 +24,13 @@ static const struct poptOption table[] = {
      "and --lo "
      "of fewer bits",
      "MODE"},
+    {"budget", 0, POPT_ARG_STRING, &o.budget, 0,
+     "how experts are divided among layers: uniform (the default); probe: least predicted loss, by winnow probe; "
+     "proxy: "
+     "the same without probes; global",
+     "NAME"},
+    {"power", 0, POPT_ARG_FLOAT, &o.power, 0,
+     "losses grow with this power of the dropped share, 1 to 4 (default: 1.5, or more if probes show it)", "P"},
     {"criterion", 0, POPT_ARG_STRING, &o.criterion, 0,
      "reap (gate x norm over all tokens; the default), reap-mean, count, gate, norm-mean or share", "NAME"},
     {"weights", 'w', POPT_ARG_STRING, &o.weights, 0, "weight per source; sources not named weigh 0", "en=1,code=2"},
@@ -32,7 +39,8 @@ static const struct poptOption table[] = {
     {"hi", 0, POPT_ARG_INT, &o.hi, 0, "graded: experts that keep their bytes (default: from the budget)", "N"},
     {"lo", 0, POPT_ARG_INT, &o.lo, 0, "graded: experts of fewer bits (default: from the budget)", "N"},
     {"lo-bits", 0, POPT_ARG_INT, &o.lo_bits, 0,
-     "bits of those (default: 2); with --mode global, which has none otherwise, layers mix both", "N"},
+     "bits of those (default: 2); with --budget probe, proxy or global, which have none otherwise, layers mix both",
+     "N"},
     {"raw", 0, POPT_ARG_NONE, &o.raw, 0, "global: compare sums as they are, not shares of their layer's", NULL},
     {"top-k", 0, POPT_ARG_INT, &o.top_k, 0, "experts per token, for an archive that does not tell", "N"},
     {"model", 0, POPT_ARG_STRING, &o.model, 0, "the model to be cut: what the build takes is then told", "MODEL"},
@@ -106,22 +114,31 @@ static bool check_numbers(const struct command *self, int *code)
     return false;
 }
 
-static bool read_mode(const struct command *self, enum wn_plan_mode *mode, int *code)
+/* A mode of two banks, and a budget that is not the same for all layers, are one thing to the library. */
+static bool read_mode(const struct command *self, struct wn_plan_options *p, bool *graded, int *code)
 {
     static const char *const modes[] = {"uniform", "global", "graded"};
+    static const char *const budgets[] = {"uniform", "probe", "proxy", "global"};
+    static const enum wn_plan_mode apart[] = {WN_PLAN_UNIFORM, WN_PLAN_PROBE, WN_PLAN_PROXY, WN_PLAN_GLOBAL};
+    int mode, budget;
 
-    for (int i = 0; i < 3; i++)
-        if (!o.mode || strcmp(o.mode, modes[i]) == 0) {
-            *mode = (enum wn_plan_mode)i;
-            return true;
-        }
-    *code = opt_wrong(self, "--mode is '%s', known are uniform, global, graded", o.mode);
-    return false;
+    *code = EXIT_USAGE;
+    if (!opt_word(self, "mode", o.mode, modes, 3, &mode) || !opt_word(self, "budget", o.budget, budgets, 4, &budget))
+        return false;
+    *graded = mode == WN_PLAN_GRADED;
+    p->mode = budget ? apart[budget] : (enum wn_plan_mode)mode;
+    if (o.mode && o.budget && (mode == WN_PLAN_GLOBAL ? budget != 3 : mode == WN_PLAN_UNIFORM && budget != 0)) {
+        *code = opt_wrong(self, "--mode %s and --budget %s say two things: one of them is enough", o.mode, o.budget);
+        return false;
+    }
+    return true;
 }
 
 /* Options that mean something only beside others. */
-static bool check_together(const struct command *self, enum wn_plan_mode mode, int *code)
+static bool check_together(const struct command *self, enum wn_plan_mode mode, bool graded, int *code)
 {
+    bool apart = mode != WN_PLAN_UNIFORM && mode != WN_PLAN_GRADED;
+    const char *second = o.lo_model ? "lo-model" : o.lo_bits ? "lo-bits" : NULL;
     const char *without_model = o.lo_model        ? "lo-model"
                                 : o.fit           ? "fit"
                                 : o.size          ? "size"
@@ -136,22 +153,23 @@ static bool check_together(const struct command *self, enum wn_plan_mode mode, i
         *code = opt_wrong(self, "--%s needs --model: sizes are a model's", without_model);
     else if (o.fit && o.size)
         *code = opt_wrong(self, "--fit and --size exclude each other");
+    else if (graded && apart && (o.hi || o.lo))
+        *code = opt_wrong(self, "--%s is the same in each layer, and --budget %s is not", o.hi ? "hi" : "lo", o.budget);
     else if ((o.hi || o.lo) && mode != WN_PLAN_GRADED)
         *code = opt_wrong(self, "--%s goes with --mode graded", o.hi ? "hi" : "lo");
     else if (mode == WN_PLAN_GRADED && (!o.hi || !o.lo) && !o.fit && !o.size)
         *code = opt_wrong(self, "--mode graded wants --hi and --lo, or --fit or --size to find them");
     else if (o.lo_model && o.lo_bits)
         *code = opt_wrong(self, "--lo-bits and --lo-model exclude each other: the bits are those of the second model");
-    else if (o.lo_model && mode == WN_PLAN_UNIFORM)
-        *code = opt_wrong(self, "--lo-model goes with --mode graded or global");
-    else if (o.lo_model && mode == WN_PLAN_GLOBAL && !o.fit && !o.size)
-        *code = opt_wrong(self, "--lo-model with --mode global needs a budget in bytes: --fit or --size");
-    else if (o.lo_bits && mode == WN_PLAN_UNIFORM)
-        *code = opt_wrong(self, "--lo-bits goes with --mode graded or global");
-    else if (o.lo_bits && mode == WN_PLAN_GLOBAL && !o.fit && !o.size)
-        *code = opt_wrong(self, "--lo-bits with --mode global needs a budget in bytes: --fit or --size");
+    else if (second && mode == WN_PLAN_UNIFORM)
+        *code = opt_wrong(self, "--%s goes with --mode graded, or with --budget probe, proxy or global", second);
+    else if ((second || graded) && apart && !o.fit && !o.size)
+        *code = opt_wrong(self, "two banks with --%s %s need a budget in bytes: --fit or --size",
+                          o.budget ? "budget" : "mode", o.budget ? o.budget : o.mode);
     else if (o.raw && mode != WN_PLAN_GLOBAL)
-        *code = opt_wrong(self, "--raw goes with --mode global");
+        *code = opt_wrong(self, "--raw goes with --budget global");
+    else if (o.power != 0 && !(o.power >= 1 && o.power <= 4))
+        *code = opt_wrong(self, "--power %g: 1 to 4", (double)o.power);
     else
         return true;
     return false;
@@ -161,8 +179,10 @@ static bool read_call(const struct command *self, struct wn_plan_options *p, str
 {
     struct wn_prune_options format = {0};
     struct wn_err err;
+    bool graded;
 
-    if (!check_numbers(self, code) || !read_mode(self, &p->mode, code) || !check_together(self, p->mode, code))
+    if (!check_numbers(self, code) || !read_mode(self, p, &graded, code) ||
+        !check_together(self, p->mode, graded, code))
         return false;
     if (o.criterion && !wn_plan_criterion_known(o.criterion, &err)) {
         *code = opt_wrong(self, "--criterion: %s", err.msg);
@@ -179,12 +199,13 @@ static bool read_call(const struct command *self, struct wn_plan_options *p, str
     f->sessions = (uint32_t)o.sessions;
     f->checkpoints = (uint32_t)o.checkpoints;
     f->lo_source = o.lo_model;
-    f->lo_bits = (unsigned)(o.lo_bits ? o.lo_bits : p->mode == WN_PLAN_GRADED && !o.lo_model ? 2 : 0);
+    f->lo_bits = (unsigned)(o.lo_bits ? o.lo_bits : graded && !o.lo_model ? 2 : 0);
     p->lo_bits = f->lo_bits;
     p->hi = (uint32_t)o.hi;
     p->lo = (uint32_t)o.lo;
     p->protect = (uint32_t)o.protect;
     p->raw = o.raw;
+    p->power = (double)o.power;
     p->top_k = (uint32_t)o.top_k;
     p->min_experts = (uint32_t)o.min_experts;
     p->criterion = o.criterion;
@@ -202,6 +223,22 @@ static void warn_of_raw(const struct wn_plan *plan)
         "winnow plan: raw sums grow with depth, so early layers lose the most, and they are no less needed: %u of %u "
         "layers keep the floor of %u only",
         starved, plan->layer_count, plan->min_experts);
+}
+
+#define LOSES 1.005 /* predictions are no better than that */
+
+/* Where layers keep different numbers, a source can pay for the others. */
+static void warn_of_losers(const struct wn_plan_kept *k)
+{
+    for (size_t s = 0; k->basis != WN_BASIS_NONE && s < k->source_count; s++)
+        if (k->loss_source[s] > LOSES * k->loss_same_source[s])
+            complain("winnow plan: source '%s' loses by this: its predicted loss is %.1f %% above that of the same "
+                     "number in each layer (--budget uniform)",
+                     k->source[s], 100 * (k->loss_source[s] / k->loss_same_source[s] - 1));
+    if (k->basis == WN_BASIS_PROBE && k->loss > LOSES * k->loss_same)
+        complain("winnow plan: predicted to lose %.1f %% more than the same number in each layer does: --budget probe "
+                 "loses less",
+                 100 * (k->loss / k->loss_same - 1));
 }
 
 /* Sizes the plan, if a model is there to be cut, and writes it where it is wanted. */
@@ -244,6 +281,7 @@ static int make(const char *archive, const struct wn_plan_options *p, const stru
         return talk_failed(&err);
     if (p->raw)
         warn_of_raw(&plan);
+    warn_of_losers(&kept);
     code = size_and_write(&shown, &plan, &ledger, &err) ? show(&shown) : talk_failed(&err);
     wn_plan_kept_release(&kept);
     wn_plan_release(&plan);

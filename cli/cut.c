@@ -50,33 +50,15 @@ static const char *plan_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* The place of text among names[n], or false with a sentence. NULL is the first. */
-static bool one_of(const struct command *self, const char *option, const char *text, const char *const *names, int n,
-                   int *which)
-{
-    char list[64] = "";
-
-    *which = 0;
-    for (int i = 0; i < n; i++) {
-        if (!text || strcmp(text, names[i]) == 0) {
-            *which = i;
-            return true;
-        }
-        (void)snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "", names[i]);
-    }
-    (void)opt_wrong(self, "--%s is '%s', known are %s", option, text, list);
-    return false;
-}
-
 bool cut_take_format(const struct command *self, const struct cut_options *o, struct wn_prune_options *p)
 {
     static const char *const formats[] = {"gguf", "hf", "mlx"}, *const encoders[] = {"fit", "minmax"},
                              *const bits[] = {"8", "2", "3", "4", "5", "6", "16"};
     int format, encoder, rest;
 
-    if (!one_of(self, "format", o->format, formats, 3, &format) ||
-        !one_of(self, "encoder", o->encoder, encoders, 2, &encoder) ||
-        !one_of(self, "rest-bits", o->rest_bits, bits, 7, &rest))
+    if (!opt_word(self, "format", o->format, formats, 3, &format) ||
+        !opt_word(self, "encoder", o->encoder, encoders, 2, &encoder) ||
+        !opt_word(self, "rest-bits", o->rest_bits, bits, 7, &rest))
         return false;
     if (o->format)
         p->format = format == 0 ? WN_FORMAT_GGUF : format == 1 ? WN_FORMAT_HF : WN_FORMAT_MLX;
@@ -96,7 +78,7 @@ static bool take_ghosts(const struct command *self, const struct cut_options *o,
     static const enum wn_ghosts ghosts[] = {WN_GHOSTS_OFF, WN_GHOSTS_SKIP, WN_GHOSTS_MEAN};
     int mode;
 
-    if (!one_of(self, "ghosts", o->ghosts, modes, 3, &mode))
+    if (!opt_word(self, "ghosts", o->ghosts, modes, 3, &mode))
         return false;
     p->ghosts = o->ghosts || o->plain ? ghosts[mode] : WN_GHOSTS_BUILT;
     p->saliency = o->saliency;

@@ -8,7 +8,9 @@
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static bool read_whole(const struct command *cmd, const char *name, const char *text, long long least, long long most,
                        long long *v)
@@ -81,4 +83,21 @@ bool opt_take_value(const struct command *cmd, const struct poptOption *o, char 
     }
     free(text);
     return ok;
+}
+
+bool opt_word(const struct command *self, const char *option, const char *text, const char *const *names, int n,
+              int *which)
+{
+    char list[64] = "";
+
+    *which = 0;
+    for (int i = 0; i < n; i++) {
+        if (!text || strcmp(text, names[i]) == 0) {
+            *which = i;
+            return true;
+        }
+        (void)snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "", names[i]);
+    }
+    (void)opt_wrong(self, "--%s is '%s', known are %s", option, text, list);
+    return false;
 }

@@ -77,6 +77,26 @@ static json_t *json_build(const struct plan_shown *p)
     return j;
 }
 
+/* A number; null: not known. */
+static json_t *json_known(double v)
+{
+    return isnan(v) ? json_null() : json_real(v);
+}
+
+static json_t *json_losses(const struct wn_plan_kept *k)
+{
+    json_t *j = json_pack("{ss sf sb sf sf sf}", "by", wn_plan_basis_name(k->basis), "power", k->power, "power_fitted",
+                          (int)k->power_fitted, "loss", k->loss, "loss_same", k->loss_same, "bound", k->loss_bound);
+    json_t *sources = json_object(), *same = json_object();
+
+    for (size_t s = 0; s < k->source_count; s++) {
+        sources = json_put(sources, k->source[s], json_known(k->loss_source[s]));
+        same = json_put(same, k->source[s], json_known(k->loss_same_source[s]));
+    }
+    j = json_put(j, "sources", sources);
+    return json_put(j, "same_sources", same);
+}
+
 json_t *json_plan(const struct plan_shown *p)
 {
     json_t *j = json_kept(p->plan, p->kept);
@@ -92,6 +112,8 @@ json_t *json_plan(const struct plan_shown *p)
         j = json_put(j, "reached", json_real(p->kept->reached));
         j = json_put(j, "bound", json_real(p->kept->bound));
     }
+    if (p->kept->basis != WN_BASIS_NONE)
+        j = json_put(j, "predicted", json_losses(p->kept));
     if (p->fit && wn_plan_is_graded(p->plan)) {
         j = json_put(j, "fidelity", json_real(wn_fit_fidelity(p->fit, &measured)));
         j = json_put(j, "fidelity_measured", json_boolean(measured));
@@ -145,8 +167,11 @@ static void print_counts(const struct wn_plan *plan)
 {
     char hi[40], low[40];
 
-    say("plan               %s, criterion %s: %s of %" PRIu32 " experts in each of %" PRIu32 " layers\n", plan->mode,
-        plan->criterion, range(plan, false, hi, sizeof hi), plan->num_experts, plan->layer_count);
+    bool by_loss = strcmp(plan->budget, "probe") == 0 || strcmp(plan->budget, "proxy") == 0;
+
+    say("plan               %s%s, criterion %s: %s of %" PRIu32 " experts in each of %" PRIu32 " layers\n",
+        by_loss ? "budget by " : "", by_loss ? plan->budget : plan->mode, plan->criterion,
+        range(plan, false, hi, sizeof hi), plan->num_experts, plan->layer_count);
     if (low_bits(plan))
         say("                   and %s more of %" PRIu32 " bits\n", range(plan, true, low, sizeof low), low_bits(plan));
 }
@@ -227,6 +252,40 @@ static void print_worth(const struct plan_shown *p)
             100 * p->kept->reached, 100 * p->kept->bound);
 }
 
+/* Nats are small: thousandths. Of the proxy only ratios mean something. */
+static void print_loss(const char *what, double loss, double same, bool nats)
+{
+    if (isnan(loss))
+        return;
+    if (nats)
+        say("%-18s %.2f thousandths of a nat a token", what, 1000 * loss);
+    else
+        say("%-18s", what);
+    if (same > 0)
+        say("%s%+.1f %%", nats ? ", " : " ", 100 * (loss / same - 1));
+    say("\n");
+}
+
+static void print_losses(const struct wn_plan_kept *k)
+{
+    bool nats = k->basis == WN_BASIS_PROBE;
+    char name[16], head[24];
+
+    if (k->basis == WN_BASIS_NONE)
+        return;
+    say("\npredicted loss, and against the same number in each layer (%s, power %.2f%s)\n",
+        nats ? "KLD by probes" : "by what leaving experts out changes in the residual stream", k->power,
+        k->power_fitted ? ", fitted" : "");
+    print_loss("all", k->loss, k->loss_same, nats);
+    for (size_t s = 0; s < k->source_count; s++) {
+        (void)snprintf(head, sizeof head, "  %s", label(k->source[s], 14, name));
+        print_loss(head, k->loss_source[s], k->loss_same_source[s], nats);
+    }
+    if (k->loss_bound > 0 && k->loss > 0)
+        say("no choice of experts in this budget is predicted to lose less than %.2f %% of that\n",
+            100 * k->loss_bound / k->loss);
+}
+
 static void row(const char *what, uint64_t bytes)
 {
     char size[32], count[40];
@@ -297,6 +356,7 @@ void print_plan(const struct plan_shown *p)
     print_counts(p->plan);
     print_kept(p->plan, p->kept);
     print_worth(p);
+    print_losses(p->kept);
     print_overlap(p->kept);
     if (p->fit)
         print_build(p);

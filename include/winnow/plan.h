@@ -16,6 +16,19 @@ struct wn_plan_layer {
     uint32_t hi_count, lo_bits;
 };
 
+/* By what losses are predicted. */
+enum wn_plan_basis {
+    WN_BASIS_NONE,
+    WN_BASIS_PROBE, /* KLD that `winnow probe` measured: nats a token */
+    WN_BASIS_PROXY  /* what leaving experts out changes in the residual stream: up to a common factor */
+};
+
+/* What a source is predicted to lose. */
+struct wn_plan_loss {
+    char source[64];
+    double loss;
+};
+
 struct wn_plan {
     char sha256[65]; /* of the file that it was read from; empty: of none */
     char mode[16];   /* "uniform", "global", "graded" */
@@ -27,6 +40,12 @@ struct wn_plan {
     char weights[256]; /* "code=2,en=1"; empty: all sources as they were counted */
     double kept;       /* share of the criterion that stays, 0..1 */
     uint64_t bytes;    /* of the build's files as they were predicted (wn_fit_predict); 0: not told */
+    char budget[16];   /* how experts were divided among the layers: "uniform", "global", "probe", "proxy" */
+    /* Predicted losses, where they were; basis WN_BASIS_NONE: they were not. */
+    enum wn_plan_basis basis;
+    double power, loss;          /* of all sources with their weights */
+    struct wn_plan_loss *losses; /* [loss_count]; owned */
+    uint32_t loss_count;
     char saliency_fingerprint[17], model_fingerprint[17];
 };
 
@@ -40,6 +59,8 @@ WN_API WN_CHECKED bool wn_plan_parse(struct wn_plan *p, const char *json, size_t
 WN_API WN_CHECKED bool wn_plan_write(const struct wn_plan *p, const char *path, bool overwrite, struct wn_err *err);
 /* NULL when the layer is not in the plan. */
 WN_API const struct wn_plan_layer *wn_plan_find(const struct wn_plan *p, uint32_t layer);
+/* "probe", "proxy", "none" */
+WN_API const char *wn_plan_basis_name(enum wn_plan_basis basis);
 /* True when every layer keeps the same number. */
 WN_API bool wn_plan_is_uniform(const struct wn_plan *p);
 /* True when a layer has experts of fewer bits. */
@@ -58,19 +79,23 @@ WN_API WN_CHECKED bool wn_plan_criterion_known(const char *name, struct wn_err *
 enum wn_plan_mode {
     WN_PLAN_UNIFORM, /* the same number in each layer */
     WN_PLAN_GLOBAL,  /* the best of all layers together: layers keep different numbers */
-    WN_PLAN_GRADED   /* in each layer the first `hi` keep their bytes, the next `lo` become lo_bits */
+    WN_PLAN_GRADED,  /* in each layer the first `hi` keep their bytes, the next `lo` become lo_bits */
+    /* Layers keep different numbers, by which the predicted loss is least: by probes, or by the proxy. */
+    WN_PLAN_PROBE,
+    WN_PLAN_PROXY
 };
 
 struct wn_fit; /* fit.h: the sizes of a model, and what it must fit into */
 
 struct wn_plan_options {
     enum wn_plan_mode mode;
-    /* Uniform and global: experts per layer (global: in the mean); 0: from keep_share, or from the budget of `fit`. */
+    /* All but graded: experts per layer, in the mean where they differ; 0: from keep_share, or the budget of `fit`. */
     uint32_t keep;
     double keep_share; /* 0..1 of num_experts, rounded to nearest; used when keep is 0 */
     uint32_t hi, lo;   /* graded; a 0 is solved from the budget of `fit` */
-    /* Of experts of fewer bits. 0: those of the fit's second parent; without one 2 (graded) or none (global). */
+    /* Of experts of fewer bits. 0: those of the fit's second parent; without one 2 (graded) or none (the others). */
     uint32_t lo_bits;
+    double power; /* of predicted losses, 1 .. 4; 0: 1.5, or more where probes of several shares show it */
     /*
      * The largest norms of each layer stay with their bytes, so many experts, wherever the criterion ranks them: they
      * are rare and loud, and a mean does not see them.
@@ -113,6 +138,16 @@ struct wn_plan_kept {
      * shares, and what no choice of experts can exceed in the same bytes. 0: it was not.
      */
     double reached, bound;
+    /*
+     * Predicted losses: of all sources with their weights and of each (not a number: not known); of the plan, and of
+     * one that keeps the same number in each layer within the same budget; and what no choice within it can lose less
+     * than, 0 where that was not looked for.
+     */
+    enum wn_plan_basis basis; /* WN_BASIS_NONE: there is nothing to predict by */
+    double power;
+    bool power_fitted; /* to the probes */
+    double loss, loss_same, loss_bound;
+    double *loss_source, *loss_same_source; /* [source] */
 };
 WN_API void wn_plan_kept_release(struct wn_plan_kept *k);
 

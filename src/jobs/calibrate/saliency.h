@@ -49,6 +49,8 @@ struct wn_saliency {
     double *sum_top2;  /* gate * norm of the tokens in which the expert has one of the two largest gates */
     double *sum_share; /* gate * norm by the length of the token's whole routed output */
 
+    double *loo_up_sq; /* [source][layer] */
+
     double *act_mag; /* [layer][latent] sum of the absolute latent input; NULL when latent_size is 0 */
     uint64_t *act_n; /* [layer] tokens summed in act_mag */
 

@@ -18,6 +18,7 @@ void wn_plan_release(struct wn_plan *p)
     for (uint32_t i = 0; p->layers && i < p->layer_count; i++)
         free(p->layers[i].keep);
     free(p->layers);
+    free(p->losses);
     *p = (struct wn_plan){0};
 }
 
@@ -95,6 +96,33 @@ static bool add_layer(struct wn_buf *b, const struct wn_plan_layer *l, bool last
     return wn_buf_printf(b, err, "}}%s\n", last ? "" : ",");
 }
 
+const char *wn_plan_basis_name(enum wn_plan_basis basis)
+{
+    static const char *const names[] = {
+        [WN_BASIS_NONE] = "none", [WN_BASIS_PROBE] = "probe", [WN_BASIS_PROXY] = "proxy"};
+
+    return names[basis];
+}
+
+/* What the plan is predicted to lose, and by what. */
+static bool add_predicted(struct wn_buf *b, const struct wn_plan *p, struct wn_err *err)
+{
+    char number[WN_NUMBER_BYTES];
+
+    if (p->basis == WN_BASIS_NONE)
+        return true;
+    if (!add_pair(b, ", ", "budget", p->budget, err) ||
+        !wn_buf_printf(b, err, ", \"power\": %s, \"predicted\": {\"by\": \"%s\"", wn_number_text(p->power, number),
+                       wn_plan_basis_name(p->basis)) ||
+        !wn_buf_printf(b, err, ", \"loss\": %s, \"sources\": {", wn_number_text(p->loss, number)))
+        return false;
+    for (uint32_t i = 0; i < p->loss_count; i++)
+        if (!wn_buf_printf(b, err, "%s", i ? ", " : "") || !add_string(b, p->losses[i].source, err) ||
+            !wn_buf_printf(b, err, ": %s", wn_number_text(p->losses[i].loss, number)))
+            return false;
+    return wn_buf_add(b, "}}", 2, err);
+}
+
 /* The part that only winnow writes, in which only what is known appears. */
 static bool add_own(struct wn_buf *b, const struct wn_plan *p, struct wn_err *err)
 {
@@ -120,7 +148,7 @@ static bool add_own(struct wn_buf *b, const struct wn_plan *p, struct wn_err *er
         return false;
     if (p->bytes && !wn_buf_printf(b, err, ", \"bytes\": %" PRIu64, p->bytes))
         return false;
-    return wn_buf_add(b, "}", 1, err);
+    return add_predicted(b, p, err) && wn_buf_add(b, "}", 1, err);
 }
 
 static bool add_plan(struct wn_buf *b, const struct wn_plan *p, struct wn_err *err)

@@ -76,30 +76,30 @@ static uint32_t narrowest(const struct wn_choice *c)
     return least;
 }
 
-/*
- * The least that each layer must have: the floor, and of that with their bytes whoever is protected, but one at least.
- */
-static void start(struct wn_choice *c)
+void wn_choice_floor(const struct wn_choice *c, struct wn_choice_layer *l)
 {
-    for (uint32_t i = 0; i < c->n; i++) {
-        struct wn_choice_layer *l = &c->layers[i];
-        uint32_t hi = c->lo_bits ? (c->protect ? c->protect : 1) : c->floor;
+    uint32_t hi = c->lo_bits ? (c->protect ? c->protect : 1) : c->floor;
 
-        l->kept = c->floor < l->experts ? c->floor : l->experts;
-        l->kept = c->protect > l->kept ? c->protect : l->kept;
-        l->hi = hi < l->kept && c->lo_bits ? hi : l->kept;
-    }
+    l->kept = c->floor < l->experts ? c->floor : l->experts;
+    l->kept = c->protect > l->kept ? c->protect : l->kept;
+    l->hi = hi < l->kept && c->lo_bits ? hi : l->kept;
 }
 
-static bool start_within(struct wn_choice *c, struct wn_err *err)
+bool wn_choice_start(struct wn_choice *c, struct wn_err *err)
 {
-    start(c);
+    for (uint32_t i = 0; i < c->n; i++)
+        wn_choice_floor(c, &c->layers[i]);
     if (wn_choice_bytes(c) <= c->room)
         return true;
     return wn_fail(err, WN_ERR_ARG,
                    "%" PRIu64 " bytes are left for experts, the floor of %" PRIu32 " in each of %" PRIu32
                    " layers takes %" PRIu64,
                    c->room, c->floor, c->n, wn_choice_bytes(c));
+}
+
+bool wn_low_is_worth(const struct wn_choice *c, const struct wn_choice_layer *l)
+{
+    return c->lo_bits && c->fidelity * (double)l->hi_bytes > (double)l->lo_bytes;
 }
 
 static int best_first(const void *a, const void *b)
@@ -121,26 +121,26 @@ static void add_step(struct step *s, size_t *n, struct step step)
     s[(*n)++] = step;
 }
 
-/* All steps from where the layers stand, best first. */
-static size_t list_steps(const struct wn_choice *c, struct step *s)
+/* All steps from the floor, best first. value NULL: scores, scaled. */
+static size_t list_steps(const struct wn_choice *c, const double *const *value, struct step *s)
 {
     size_t n = 0;
 
     for (uint32_t i = 0; i < c->n; i++) {
-        const struct wn_choice_layer *l = &c->layers[i];
-        /* in two steps where few bits are the better trade, as they nearly always are */
-        bool two = c->lo_bits && c->fidelity * (double)l->hi_bytes > (double)l->lo_bytes;
+        struct wn_choice_layer l = c->layers[i];
+        bool two = wn_low_is_worth(c, &l); /* in two steps */
 
-        for (uint32_t k = l->hi; k < l->experts; k++) {
-            double value =
-                l->rank[k].score * l->scale; /* falls with k to the bit, as differences of before[] would not */
+        wn_choice_floor(c, &l);
+        for (uint32_t k = l.hi; k < l.experts; k++) {
+            /* a score falls with k to the bit, as differences of before[] would not */
+            double worth = value ? value[i][k] : l.rank[k].score * l.scale;
 
-            if (k >= l->kept && two)
-                add_step(s, &n, (struct step){c->fidelity * value, 0, l->lo_bytes, i, k, COMES_LOW});
-            else if (k >= l->kept)
-                add_step(s, &n, (struct step){value, 0, l->hi_bytes, i, k, COMES_WHOLE});
-            if (two || k < l->kept)
-                add_step(s, &n, (struct step){(1 - c->fidelity) * value, 0, l->hi_bytes - l->lo_bytes, i, k, RAISED});
+            if (k >= l.kept && two)
+                add_step(s, &n, (struct step){c->fidelity * worth, 0, l.lo_bytes, i, k, COMES_LOW});
+            else if (k >= l.kept)
+                add_step(s, &n, (struct step){worth, 0, l.hi_bytes, i, k, COMES_WHOLE});
+            if (two || k < l.kept)
+                add_step(s, &n, (struct step){(1 - c->fidelity) * worth, 0, l.hi_bytes - l.lo_bytes, i, k, RAISED});
         }
     }
     qsort(s, n, sizeof *s, best_first);
@@ -160,32 +160,64 @@ static void take(struct wn_choice *c, const struct step *s, uint64_t *left)
     l->kept += s->kind != RAISED;
 }
 
-/* Where every layer stands at the start; the bound on the way. */
-static void climb(struct wn_choice *c, const struct step *s, size_t n)
+static uint64_t floor_bytes(const struct wn_choice *c)
 {
-    uint64_t left = c->room - wn_choice_bytes(c), linear = left;
+    uint64_t sum = 0;
 
-    c->bound = wn_choice_value(c);
-    for (size_t i = 0; i < n; i++) {
-        c->bound += s[i].bytes <= linear ? s[i].gain : s[i].rate * (double)linear;
-        linear -= s[i].bytes <= linear ? s[i].bytes : linear;
-        take(c, &s[i], &left);
+    for (uint32_t i = 0; i < c->n; i++) {
+        struct wn_choice_layer l = c->layers[i];
+
+        wn_choice_floor(c, &l);
+        sum += layer_bytes(&l);
     }
+    return sum;
+}
+
+/* sum, and the best steps while there is room, and of the first that does not fit a part. */
+static double relaxed(double sum, const struct step *s, size_t n, uint64_t room)
+{
+    for (size_t i = 0; i < n; i++) {
+        sum += s[i].bytes <= room ? s[i].gain : s[i].rate * (double)room;
+        room -= s[i].bytes <= room ? s[i].bytes : room;
+    }
+    return sum;
+}
+
+/* Room for all steps; *s is the caller's. */
+static bool new_steps(const struct wn_choice *c, struct step **s, struct wn_err *err)
+{
+    size_t most = 0;
+
+    for (uint32_t i = 0; i < c->n; i++)
+        most += 2 * (size_t)c->layers[i].experts;
+    *s = wn_alloc(most, sizeof **s, err);
+    return *s != NULL;
+}
+
+bool wn_choice_most(const struct wn_choice *c, const double *const *value, double *most, struct wn_err *err)
+{
+    struct step *s;
+
+    if (!new_steps(c, &s, err))
+        return false;
+    *most = relaxed(0, s, list_steps(c, value, s), c->room - floor_bytes(c));
+    free(s);
+    return true;
 }
 
 bool wn_solve_apart(struct wn_choice *c, struct wn_err *err)
 {
-    size_t most = 0;
     struct step *s;
+    uint64_t left;
+    size_t n;
 
-    if (!start_within(c, err))
+    if (!wn_choice_start(c, err) || !new_steps(c, &s, err))
         return false;
-    for (uint32_t i = 0; i < c->n; i++)
-        most += 2 * (size_t)c->layers[i].experts;
-    s = wn_alloc(most, sizeof *s, err);
-    if (!s)
-        return false;
-    climb(c, s, list_steps(c, s));
+    left = c->room - wn_choice_bytes(c);
+    n = list_steps(c, NULL, s);
+    c->bound = relaxed(wn_choice_value(c), s, n, left);
+    for (size_t i = 0; i < n; i++)
+        take(c, &s[i], &left);
     free(s);
     return true;
 }

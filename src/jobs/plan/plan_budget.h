@@ -37,6 +37,20 @@ uint64_t wn_choice_bytes(const struct wn_choice *c);
 void wn_choose_same(struct wn_choice *c, uint32_t hi, uint32_t lo);
 
 /*
+ * Every layer at the least that it must have: the floor, and of that with their bytes whoever is protected, but one at
+ * least. The second refuses (WN_ERR_ARG) a room that does not hold that.
+ */
+void wn_choice_floor(const struct wn_choice *c, struct wn_choice_layer *l);
+WN_CHECKED bool wn_choice_start(struct wn_choice *c, struct wn_err *err);
+/* Whether few bits are a better trade than whole experts, as they nearly always are. */
+bool wn_low_is_worth(const struct wn_choice *c, const struct wn_choice_layer *l);
+/*
+ * The most that can be gained from the floor within the room, in parts of experts and in any order, where the expert at
+ * a place of its layer's ranking is worth value [layer][place].
+ */
+WN_CHECKED bool wn_choice_most(const struct wn_choice *c, const double *const *value, double *most, struct wn_err *err);
+
+/*
  * Into `room`, or WN_ERR_ARG with what the floor takes. solve_same: the numbers that are 0 are solved, the same for all
  * layers: the pair that keeps the most, by trying each hi. solve_apart: layer by layer, the best bytes first; with
  * lo_bits an expert comes in with few bits and is raised later, or at once where that is the better trade.

@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/number.h"
 #include "jobs/plan/fit.h"
-#include "jobs/plan/plan_budget.h"
+#include "jobs/plan/plan_loss.h"
 #include "quant/affine.h"
 
 #include <inttypes.h>
@@ -28,7 +28,15 @@ struct making {
     enum wn_criterion criterion;
     double *factor; /* [source] of weighed sources; NULL: as they were counted. Owned */
     struct wn_choice choice;
+    uint32_t keep;       /* experts per layer that were asked for; 0: a budget in bytes was */
+    struct wn_loss loss; /* basis WN_BASIS_NONE: nothing to predict by */
+    double loss_bound;   /* 0: not looked for */
 };
+
+static bool by_loss(const struct wn_plan_options *o)
+{
+    return o->mode == WN_PLAN_PROBE || o->mode == WN_PLAN_PROXY;
+}
 
 static int rising(const void *a, const void *b)
 {
@@ -198,37 +206,38 @@ static bool asked_count(const struct making *m, uint32_t *keep, struct wn_err *e
 
 static bool choose_uniform(struct making *m, struct wn_err *err)
 {
-    uint32_t keep;
-
-    if (!asked_count(m, &keep, err))
+    if (!asked_count(m, &m->keep, err))
         return false;
-    if (keep == 0)
+    if (m->keep == 0)
         return wn_solve_same(&m->choice, 0, 0, err);
-    if (!check_count(m, keep, err))
+    if (!check_count(m, m->keep, err))
         return false;
-    wn_choose_same(&m->choice, keep, 0);
+    wn_choose_same(&m->choice, m->keep, 0);
     return true;
 }
 
-/* A number per layer is a budget in which each expert counts 1, whatever it weighs. */
-static bool choose_global(struct making *m, struct wn_err *err)
+static bool solve(struct making *m, struct wn_err *err)
 {
-    uint32_t keep;
+    return by_loss(m->o) ? wn_solve_loss(&m->choice, &m->loss, &m->loss_bound, err) : wn_solve_apart(&m->choice, err);
+}
 
-    if (!asked_count(m, &keep, err))
+/* Of all layers together. A number per layer is a budget in which each expert counts 1, whatever it weighs. */
+static bool choose_apart(struct making *m, struct wn_err *err)
+{
+    if (!asked_count(m, &m->keep, err))
         return false;
-    if (keep == 0)
-        return wn_solve_apart(&m->choice, err);
+    if (m->keep == 0)
+        return solve(m, err);
     if (m->choice.lo_bits)
         return wn_fail(err, WN_ERR_ARG,
                        "a number of experts does not say how many of them get %" PRIu32 " bits; a budget in bytes does",
                        m->choice.lo_bits);
-    if (keep > m->s->expert_count || keep < m->choice.floor)
-        return check_count(m, keep, err);
+    if (m->keep > m->s->expert_count || m->keep < m->choice.floor)
+        return check_count(m, m->keep, err);
     for (uint32_t i = 0; i < m->choice.n; i++)
         m->choice.layers[i].hi_bytes = 1;
-    m->choice.room = (uint64_t)keep * m->choice.n;
-    if (!wn_solve_apart(&m->choice, err))
+    m->choice.room = (uint64_t)m->keep * m->choice.n;
+    if (!solve(m, err))
         return false;
     m->choice.bound = 0; /* of a number there is nothing to tell: the best ones are in */
     return true;
@@ -277,9 +286,9 @@ static bool decide(struct making *m, struct wn_err *err)
 
     if (!decide_bits(m, err) || (o->fit && !wn_fit_price(o->fit, &m->choice, err)))
         return false;
-    if (o->mode == WN_PLAN_GLOBAL   ? choose_global(m, err)
+    if (o->mode == WN_PLAN_UNIFORM  ? choose_uniform(m, err)
         : o->mode == WN_PLAN_GRADED ? choose_graded(m, err)
-                                    : choose_uniform(m, err))
+                                    : choose_apart(m, err))
         return true;
     return wn_fit_has_budget(o->fit) ? wn_fit_say_budget(o->fit, err) : false;
 }
@@ -324,7 +333,11 @@ static bool write_layer(const struct making *m, const struct wn_choice_layer *fr
 
 static bool write_plan(const struct making *m, struct wn_plan *p, struct wn_err *err)
 {
-    static const char *const modes[] = {"uniform", "global", "graded"};
+    static const char *const modes[] = {[WN_PLAN_UNIFORM] = "uniform",
+                                        [WN_PLAN_GLOBAL] = "global",
+                                        [WN_PLAN_GRADED] = "graded",
+                                        [WN_PLAN_PROBE] = "global",
+                                        [WN_PLAN_PROXY] = "global"};
 
     if (!describe_weights(p, m->o, err) || !(p->layers = wn_alloc(m->choice.n, sizeof(*p->layers), err)))
         return false;
@@ -340,21 +353,127 @@ static bool write_plan(const struct making *m, struct wn_plan *p, struct wn_err 
     return true;
 }
 
+/* ---- predicted losses ---- */
+
+/* Plans by loss need it; others tell it where they can. */
+static bool predict(struct making *m, struct wn_err *err)
+{
+    enum wn_plan_basis basis = m->o->mode == WN_PLAN_PROBE   ? WN_BASIS_PROBE
+                               : m->o->mode == WN_PLAN_PROXY ? WN_BASIS_PROXY
+                                                             : wn_loss_basis(m->s);
+
+    if (basis == WN_BASIS_NONE ||
+        wn_loss_init(&m->loss, m->s, m->criterion, &m->choice, m->factor, basis, m->o->power, err))
+        return true;
+    return !by_loss(m->o) && err->code == WN_ERR_ARG;
+}
+
+static void tell_losses(const struct making *m, double *all, double *each)
+{
+    *all = wn_loss_all(&m->loss, &m->choice);
+    for (uint32_t s = 0; s < m->s->source_count; s++)
+        each[s] = wn_loss_source(&m->loss, &m->choice, s);
+}
+
+/* The same number in each layer, as many as the budget holds. False: none fits. */
+static bool stand_alike(struct making *m)
+{
+    struct wn_err ignored;
+
+    if (m->keep == 0)
+        return wn_solve_same(&m->choice, 0, 0, &ignored);
+    wn_choose_same(&m->choice, m->keep, 0);
+    for (uint32_t i = 0; i < m->choice.n; i++) {
+        struct wn_choice_layer *l = &m->choice.layers[i];
+
+        l->kept = l->hi = l->kept < l->experts ? l->kept : l->experts;
+    }
+    return true;
+}
+
+/* What the plan loses, and what one that treats all layers alike would. The choice stays as it is. */
+static bool measure_losses(struct making *m, struct wn_plan_kept *kept, struct wn_err *err)
+{
+    struct wn_choice_layer *chosen;
+
+    if (m->loss.basis == WN_BASIS_NONE)
+        return true;
+    chosen = wn_alloc(m->choice.n, sizeof *chosen, err);
+    kept->loss_source = chosen ? wn_alloc(m->s->source_count, sizeof(double), err) : NULL;
+    kept->loss_same_source = kept->loss_source ? wn_alloc(m->s->source_count, sizeof(double), err) : NULL;
+    if (kept->loss_same_source) {
+        kept->basis = m->loss.basis;
+        kept->power = m->loss.power;
+        kept->power_fitted = m->loss.fitted;
+        kept->loss_bound = m->loss_bound;
+        tell_losses(m, &kept->loss, kept->loss_source);
+        memcpy(chosen, m->choice.layers, m->choice.n * sizeof *chosen);
+        if (m->o->mode != WN_PLAN_UNIFORM && m->o->mode != WN_PLAN_GRADED && !stand_alike(m))
+            memcpy(m->choice.layers, chosen, m->choice.n * sizeof *chosen);
+        tell_losses(m, &kept->loss_same, kept->loss_same_source);
+        memcpy(m->choice.layers, chosen, m->choice.n * sizeof *chosen);
+    }
+    free(chosen);
+    return kept->loss_same_source != NULL;
+}
+
+static bool note_losses(const struct making *m, const struct wn_plan_kept *kept, struct wn_plan *p, struct wn_err *err)
+{
+    static const char *const budgets[] = {[WN_PLAN_UNIFORM] = "uniform",
+                                          [WN_PLAN_GLOBAL] = "global",
+                                          [WN_PLAN_GRADED] = "uniform",
+                                          [WN_PLAN_PROBE] = "probe",
+                                          [WN_PLAN_PROXY] = "proxy"};
+
+    if (kept->basis == WN_BASIS_NONE)
+        return true;
+    (void)snprintf(p->budget, sizeof p->budget, "%s", budgets[m->o->mode]);
+    p->basis = kept->basis;
+    p->power = kept->power;
+    p->loss = kept->loss;
+    p->losses = wn_alloc(m->s->source_count, sizeof *p->losses, err);
+    for (uint32_t s = 0; p->losses && s < m->s->source_count; s++) {
+        struct wn_plan_loss *l = &p->losses[p->loss_count];
+
+        if (isnan(kept->loss_source[s]) || strlen(m->s->source[s]) >= sizeof l->source)
+            continue;
+        (void)snprintf(l->source, sizeof l->source, "%s", m->s->source[s]);
+        l->loss = kept->loss_source[s];
+        p->loss_count++;
+    }
+    return p->losses != NULL;
+}
+
+/* ---- the whole ---- */
+
+static bool run(struct making *m, struct wn_plan *p, struct wn_plan_kept *kept, struct wn_err *err)
+{
+    const struct wn_saliency *s = m->s;
+
+    if (!wn_criterion_find(m->o->criterion, &m->criterion, err) || !wn_criterion_in(s, m->criterion, err) ||
+        !decide_floor(m, err))
+        return false;
+    if (m->o->weights && (!(m->factor = wn_alloc(s->source_count, sizeof(*m->factor), err)) ||
+                          !wn_weigh_sources(s, m->o, m->factor, err)))
+        return false;
+    if (!rank_all(m, err) || !predict(m, err) || !decide(m, err) || !write_plan(m, p, err) ||
+        !wn_plan_keeps(s, p, kept, err) || !measure_losses(m, kept, err) || !note_losses(m, kept, p, err))
+        return false;
+    if (m->choice.bound > 0) {
+        kept->reached = wn_choice_value(&m->choice) / m->choice.n;
+        kept->bound = m->choice.bound / m->choice.n;
+    }
+    return true;
+}
+
 static bool choose(const struct wn_saliency *s, const struct wn_plan_options *o, struct wn_plan *p,
                    struct wn_plan_kept *kept, struct wn_err *err)
 {
     struct making m = {.s = s, .o = o, .choice.fidelity = 1};
-    bool ok = wn_criterion_find(o->criterion, &m.criterion, err) && wn_criterion_in(s, m.criterion, err) &&
-              decide_floor(&m, err);
+    bool ok = run(&m, p, kept, err);
 
-    if (ok && o->weights)
-        ok = (m.factor = wn_alloc(s->source_count, sizeof(*m.factor), err)) && wn_weigh_sources(s, o, m.factor, err);
-    ok = ok && rank_all(&m, err) && decide(&m, err) && write_plan(&m, p, err) && wn_plan_keeps(s, p, kept, err);
-    if (ok && m.choice.bound > 0) {
-        kept->reached = wn_choice_value(&m.choice) / m.choice.n;
-        kept->bound = m.choice.bound / m.choice.n;
-    }
     wn_choice_release(&m.choice);
+    wn_loss_release(&m.loss);
     free(m.factor);
     return ok;
 }

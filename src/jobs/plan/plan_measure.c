@@ -33,6 +33,8 @@ void wn_plan_kept_release(struct wn_plan_kept *k)
     free(k->kept_source);
     free(k->kept_layer);
     free(k->overlap);
+    free(k->loss_source);
+    free(k->loss_same_source);
     *k = (struct wn_plan_kept){0};
 }
 

@@ -11,6 +11,7 @@
 
 #include <inttypes.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -226,6 +227,55 @@ static bool parse_layers(struct wn_plan *p, json_t *layers, uint8_t *seen, struc
     return true;
 }
 
+/* A finite number >= 0. */
+static bool take_loss(const json_t *v, const char *what, double *loss, struct wn_err *err)
+{
+    *loss = json_number_value(v);
+    return (json_is_number(v) && *loss >= 0 && isfinite(*loss)) ||
+           wn_fail(err, WN_ERR_FORMAT, "the predicted loss of '%s' is not a number >= 0", what);
+}
+
+static bool take_losses(struct wn_plan *p, json_t *sources, struct wn_err *err)
+{
+    const char *key;
+    json_t *v;
+
+    if (!json_is_object(sources))
+        return wn_fail(err, WN_ERR_FORMAT, "the predicted losses have no object 'sources'");
+    p->losses = wn_alloc(json_object_size(sources), sizeof *p->losses, err);
+    if (!p->losses)
+        return false;
+    json_object_foreach(sources, key, v) {
+        struct wn_plan_loss *l = &p->losses[p->loss_count++];
+
+        if (strlen(key) >= sizeof l->source)
+            return wn_fail(err, WN_ERR_FORMAT, "a source of the predicted losses has a name of more than %zu bytes",
+                           sizeof l->source - 1);
+        (void)snprintf(l->source, sizeof l->source, "%s", key);
+        if (!take_loss(v, key, &l->loss, err))
+            return false;
+    }
+    return true;
+}
+
+static bool parse_predicted(struct wn_plan *p, const json_t *own, struct wn_err *err)
+{
+    json_t *predicted = json_object_get(own, "predicted");
+    const json_t *power = json_object_get(own, "power");
+    const char *by = json_string_value(json_object_get(predicted, "by"));
+
+    if (!predicted)
+        return true;
+    if (!by || (strcmp(by, "probe") != 0 && strcmp(by, "proxy") != 0))
+        return wn_fail(err, WN_ERR_FORMAT, "'predicted' is not 'by' 'probe' or 'proxy'");
+    if (!json_is_number(power) || !(json_number_value(power) > 0 && isfinite(json_number_value(power))))
+        return wn_fail(err, WN_ERR_FORMAT, "'power' is not a number above 0");
+    p->basis = strcmp(by, "probe") == 0 ? WN_BASIS_PROBE : WN_BASIS_PROXY;
+    p->power = json_number_value(power);
+    return take_loss(json_object_get(predicted, "loss"), "all sources", &p->loss, err) &&
+           take_losses(p, json_object_get(predicted, "sources"), err);
+}
+
 static bool parse_own(struct wn_plan *p, const json_t *own, struct wn_err *err)
 {
     const json_t *kept = json_object_get(own, "kept"), *bytes = json_object_get(own, "bytes");
@@ -243,7 +293,8 @@ static bool parse_own(struct wn_plan *p, const json_t *own, struct wn_err *err)
     return take_text(own, "criterion", p->criterion, sizeof(p->criterion), err) &&
            take_text(own, "weights", p->weights, sizeof(p->weights), err) &&
            take_text(own, "saliency", p->saliency_fingerprint, sizeof(p->saliency_fingerprint), err) &&
-           take_text(own, "model", p->model_fingerprint, sizeof(p->model_fingerprint), err);
+           take_text(own, "model", p->model_fingerprint, sizeof(p->model_fingerprint), err) &&
+           take_text(own, "budget", p->budget, sizeof(p->budget), err) && parse_predicted(p, own, err);
 }
 
 static bool parse_root(struct wn_plan *p, const json_t *root, struct wn_err *err)
