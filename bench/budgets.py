@@ -35,8 +35,8 @@ class Budgets(Bench):
         corpus = os.path.join(self.corpora, "calib-mixed.jsonl")
         self.winnow("calibrate", self.model, "--corpus", corpus, "--means", "-o", self.path("whole.npz"), "--work",
                     self.path("work"))
-        self.winnow("probe", self.model, self.path("whole.npz"), "--corpus", corpus, "-o", self.path("saliency.npz"),
-                    "--work", self.path("work"))
+        self.winnow("probe", self.model, self.path("whole.npz"), "--corpus", corpus, "--keep", "75%,50%,25%", "-o",
+                    self.path("saliency.npz"), "--work", self.path("work"))
 
     def row(self, weights, budget, name):
         words, ghosts = ROWS[name]
