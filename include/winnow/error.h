@@ -15,11 +15,11 @@
 
 enum wn_code {
     WN_OK = 0,
-    WN_ERR_IO,       /* the operating system refused or a file shrank */
-    WN_ERR_FORMAT,   /* a file or its contents are not what they claim to be */
-    WN_ERR_NOMEM,    /* memory could not be had */
-    WN_ERR_ARG,      /* the caller asked for something that does not exist or does not fit */
-    WN_ERR_CANCELED, /* a progress callback asked to stop */
+    WN_ERR_IO,        /* the operating system refused or a file shrank */
+    WN_ERR_FORMAT,    /* a file or its contents are not what they claim to be */
+    WN_ERR_NOMEM,     /* memory could not be had */
+    WN_ERR_ARG,       /* the caller asked for something that does not exist or does not fit */
+    WN_ERR_CANCELED,  /* a progress callback asked to stop */
     WN_ERR_DIFFERENT, /* verify: the two sides differ */
     WN_ERR_BUSY       /* another run is at work there */
 };
