@@ -9,7 +9,7 @@
 static struct {
     char *corpus, *out, *work, *ram;
     long long max_tokens;
-    int sequence, fresh, force, dry_run;
+    int sequence, fresh, force, dry_run, means;
 } o;
 
 static const struct poptOption table[] = {
@@ -17,6 +17,7 @@ static const struct poptOption table[] = {
     {"out", 'o', POPT_ARG_STRING, &o.out, 0, "the saliency archive; must not exist", "SAL.npz"},
     {"seq", 's', POPT_ARG_INT, &o.sequence, 0, "tokens per sequence (default 512)", "N"},
     {"max-tokens", 'n', POPT_ARG_LONGLONG, &o.max_tokens, 0, "use at most this many tokens, in the corpus' mix", "N"},
+    {"means", 0, POPT_ARG_NONE, &o.means, 0, "also the mean output of every expert, for ghosts that give it", NULL},
     {"ram", 0, POPT_ARG_STRING, &o.ram, 0, "refuse to start when more memory would be needed", "SIZE"},
     {"work", 0, POPT_ARG_STRING, &o.work, 0, "folder of the resumable state (default: SAL.npz.work)", "DIR"},
     {"fresh", 0, POPT_ARG_NONE, &o.fresh, 0, "start anew, whatever an earlier run left", NULL},
@@ -26,26 +27,27 @@ static const struct poptOption table[] = {
 
 static json_t *json_need(const struct wn_calibrate_need *n)
 {
-    return json_pack("{sI sI sI sI sI sI sI sI sI sI sI sI sI}", "sequences", (json_int_t)n->sequences, "tokens",
+    return json_pack("{sI sI sI sI sI sI sI sI sI sI sI sI sI sI}", "sequences", (json_int_t)n->sequences, "tokens",
                      (json_int_t)n->tokens, "sources", (json_int_t)n->sources, "activation_bytes",
                      (json_int_t)n->activations, "activation_held_bytes", (json_int_t)n->held, "model_read_bytes",
                      (json_int_t)n->model_read, "activation_moved_bytes", (json_int_t)n->moved, "layer_bytes",
-                     (json_int_t)n->layer, "scratch_bytes", (json_int_t)n->scratch, "record_bytes",
-                     (json_int_t)n->records, "base_bytes", (json_int_t)n->base, "peak_bytes", (json_int_t)n->peak,
-                     "chunk_tokens", (json_int_t)n->chunk);
+                     (json_int_t)n->layer, "scratch_bytes", (json_int_t)n->scratch, "mean_bytes", (json_int_t)n->means,
+                     "record_bytes", (json_int_t)n->records, "base_bytes", (json_int_t)n->base, "peak_bytes",
+                     (json_int_t)n->peak, "chunk_tokens", (json_int_t)n->chunk);
 }
 
 /* wn_calibrate_need_fn */
 static bool tell_need(void *arg, const struct wn_calibrate_need *n)
 {
-    char peak[32], disk[32], layer[32];
+    char peak[32], disk[32], layer[32], means[32];
 
     (void)arg;
     talk("%" PRIu64 " tokens in %" PRIu64 " sequence%s of %" PRIu64 " source%s; memory %s at most (largest layer %s), "
-         "%s of activations %son disk",
+         "%s of activations %son disk%s%s",
          n->tokens, n->sequences, n->sequences == 1 ? "" : "s", n->sources, n->sources == 1 ? "" : "s",
          text_size(n->peak, peak, sizeof peak), text_size(n->layer, layer, sizeof layer),
-         text_size(n->activations, disk, sizeof disk), n->held ? "in memory and " : "");
+         text_size(n->activations, disk, sizeof disk), n->held ? "in memory and " : "",
+         n->means ? ", mean outputs of " : "", n->means ? text_size(n->means, means, sizeof means) : "");
     return !interrupted();
 }
 
@@ -131,6 +133,7 @@ static int run(const struct command *self, int argc, const char **argv)
     c.max_tokens = (uint64_t)o.max_tokens;
     c.work = o.work;
     c.fresh = o.fresh;
+    c.means = o.means;
     c.told = tell_need;
     return with_model(args[0], WN_GHOSTS_BUILT, calibrate, &c);
 }

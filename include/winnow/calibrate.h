@@ -23,6 +23,7 @@ struct wn_calibrate_options {
     uint64_t max_tokens; /* 0: all. Taken evenly from the front of the corpus, so the mix stays */
     const char *work;    /* folder of the resumable state (its parent must exist); NULL: OUT.work. Removed when done */
     bool fresh;          /* ignore what an earlier run left */
+    bool means;          /* the archive has the mean output of every expert, too */
     uint64_t ram;        /* bytes; 0: no limit. A need above it is refused with the smallest workable number */
     /* Told by wn_calibrate what the run takes, before anything is written; false stops it there. May be NULL. */
     wn_calibrate_need_fn *told;
@@ -44,6 +45,7 @@ struct wn_calibrate_need {
     uint64_t model_read;  /* bytes of the model's files that the layers and the embedding have; each is read once */
     uint64_t moved;       /* bytes of activations read and written in all, mostly within the system's file cache */
     uint64_t layer;       /* largest layer */
+    uint64_t means;       /* bytes of mean outputs in the archive, and at most in the work folder before; 0: none */
     uint64_t scratch, records, base, peak;
     uint32_t chunk; /* tokens at a time */
 };

@@ -22,8 +22,9 @@ struct wn_merge_result {
 
 /*
  * Adds the archives up. Sources of one name are one source. Archives of winnow have exact sums, and the merged ones are
- * to the bit those of one run over the corpora joined, where that run cuts the same sequences. What an archive does not
- * have is left out of the result, and a note says so.
+ * to the bit those of one run over the corpora joined, where that run cuts the same sequences. Mean outputs are weighed
+ * by counts and are not exact: they were rounded before. What an archive does not have is left out of the result, and a
+ * note says so.
  *
  * WN_ERR_ARG, naming the archive and what differs: other layers, experts, top-k, latent size or model; a corpus that is
  * in another archive already.

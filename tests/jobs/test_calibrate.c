@@ -122,9 +122,10 @@ static void threads_and_chunks_change_no_byte(void **state)
 
     (void)state;
     for (unsigned i = 0; i < 4; i++) {
-        c[i] = (struct calibration){.model = model,
-                                    .threads = i + 1,
-                                    .o = {.corpus = corpus, .out = wn_test_path(wn_test_folder(), "sal.npz")}};
+        c[i] = (struct calibration){
+            .model = model,
+            .threads = i + 1,
+            .o = {.corpus = corpus, .out = wn_test_path(wn_test_folder(), "sal.npz"), .means = true}};
         if (i == 3 && !WN_TEST_SANITIZED) {
             m = wn_model_open(model, &err);
             assert_non_null(m);
@@ -211,9 +212,19 @@ static void the_top_two_and_the_shares_are_those_of_each_token(void **state)
     static const double want_share[EXPERTS] = {0, 2 / 2.0, 2.5 / 2, 0, 2.5 / 2};
     const char *labels[] = {"a"};
     const uint32_t experts[] = {EXPERTS};
-    const struct wn_config config = {.latent_size = WIDTH};
+    const struct wn_config config = {.hidden_size = WIDTH, .experts_per_token = 3};
     const struct wn_sequence sequence = {.n = 2};
-    double norms[6], totals[2];
+    const struct wn_layer layer = {.moe = true};
+    double norms[6], changes[6], totals[2], mixes[2] = {1, 1}, risen[2], vectors[2 * WIDTH];
+    float change[2 * WIDTH];
+    const struct wn_record_room room = {.norms = norms,
+                                        .changes = changes,
+                                        .totals = totals,
+                                        .mixes = mixes,
+                                        .change = change,
+                                        .risen = risen,
+                                        .vectors = vectors};
+    struct wn_ctx ctx = {.config = &config};
     struct wn_records r;
     struct wn_saliency s;
     struct wn_err err;
@@ -222,13 +233,85 @@ static void the_top_two_and_the_shares_are_those_of_each_token(void **state)
     (void)state;
     CHECK_OK(pool, &err);
     CHECK_OK(wn_saliency_init(&s, 1, experts, 3, WIDTH, 1, labels, &err), &err);
-    wn_records_init(&r, &config, &s, pool, norms, totals);
+    ctx.pool = pool;
+    wn_records_init(&r, &ctx, &s, &room);
+    wn_records_begin(&r, &layer);
     r.sequence = &sequence;
     r.probe.routed(r.probe.arg, 0, ids[0], gates[0], outputs[0][0], 2, 3, WIDTH);
     assert_memory_equal(s.sum_top2, want_top2, sizeof want_top2);
     assert_memory_equal(s.sum_share, want_share, sizeof want_share);
     wn_saliency_release(&s);
     wn_pool_free(pool);
+}
+
+/* One token, two experts of two channels, and who enters. N is the identity unless a norm is given. */
+struct absence {
+    float gates[3], outputs[3][2], norm[2];
+    double norms[2], changes[2], total, vectors[2][2];
+    float change[2];
+};
+
+static void work_out(struct absence *a, bool next, bool renormalize, bool normed, size_t turn)
+{
+    const struct wn_record_room room = {
+        .norms = a->norms, .changes = a->changes, .totals = &a->total, .change = a->change, .vectors = a->vectors[0]};
+    const struct wn_changes c = {.room = &room,
+                                 .gates = a->gates,
+                                 .outputs = a->outputs[0],
+                                 .k = 2,
+                                 .listed = next ? 3 : 2,
+                                 .width = 2,
+                                 .renormalize = renormalize,
+                                 .norm = normed ? a->norm : NULL,
+                                 .eps = 0,
+                                 .first = turn};
+    struct wn_err err;
+    struct wn_pool *pool = wn_pool_new(1, &err);
+
+    CHECK_OK(pool, &err);
+    wn_changes_of(&c, pool, 1);
+    wn_pool_free(pool);
+}
+
+static void an_experts_absence_is_who_enters_and_what_the_router_makes_of_it(void **state)
+{
+    struct absence a = {.gates = {0.75f, 0.25f, 0.25f}, .outputs = {{4, 0}, {0, 4}, {8, 8}}, .norm = {1, 2}};
+
+    (void)state;
+    /* y = (3, 1). Without 0: (2, 3), the gates 0.25 + 0.25, so (4, 6). Without 1: (5, 2), the gates 1 */
+    work_out(&a, true, true, false, 0);
+    assert_true(a.norms[0] == 4 && a.norms[1] == 4 && a.total == sqrt(10));
+    assert_true(a.changes[0] == sqrt(1 + 25) && a.changes[1] == sqrt(4 + 1));
+    assert_true(a.change[0] == 1 && a.change[1] == 5); /* it is the first one's turn, */
+    work_out(&a, true, true, false, 5);
+    assert_true(a.change[0] == 2 && a.change[1] == 1); /* or the second one's */
+    /* the router leaves the others' gates alone */
+    work_out(&a, true, false, false, 0);
+    assert_true(a.changes[0] == sqrt(1 + 4) && a.changes[1] == sqrt(4 + 1));
+    /* nobody enters: (0, 1) of gates 0.25 is (0, 4), (3, 0) of 0.75 is (4, 0) */
+    work_out(&a, false, true, false, 0);
+    assert_true(a.changes[0] == sqrt(9 + 9) && a.changes[1] == sqrt(1 + 1));
+}
+
+static void an_experts_absence_is_measured_behind_the_norm(void **state)
+{
+    struct absence a = {.gates = {0.5f, 0.5f, 0.5f}, .outputs = {{2, 0}, {0, 2}, {0, 0}}, .norm = {1, 3}};
+
+    (void)state;
+    /* y = (1, 1), of mean square 1: N(y) = (1, 3). Without 0: (0, 1), mean square 1/2, N = (0, 3 sqrt 2) */
+    work_out(&a, true, true, true, 0);
+    assert_true(fabs(a.changes[0] - sqrt(1 + 9 * pow(sqrt(2) - 1, 2))) < 1e-14);
+    assert_true(fabs(a.changes[1] - sqrt(pow(sqrt(2) - 1, 2) + 9)) < 1e-14);
+}
+
+/* The last expert of a token goes and nobody enters: nothing is left, and nothing is no number. */
+static void where_nothing_is_left_the_output_is_zero(void **state)
+{
+    struct absence a = {.gates = {1, 0}, .outputs = {{3, 4}, {1, 1}}};
+
+    (void)state;
+    work_out(&a, false, true, false, 0);
+    assert_true(a.changes[0] == 5 && a.changes[1] == 0);
 }
 
 static void too_little_memory_is_refused_with_the_number_that_works(void **state)
@@ -413,6 +496,9 @@ int main(void)
         cmocka_unit_test(sums_that_are_not_finite_are_refused),
         cmocka_unit_test(a_record_brings_all_sums_of_its_layer_back),
         cmocka_unit_test(the_top_two_and_the_shares_are_those_of_each_token),
+        cmocka_unit_test(an_experts_absence_is_who_enters_and_what_the_router_makes_of_it),
+        cmocka_unit_test(an_experts_absence_is_measured_behind_the_norm),
+        cmocka_unit_test(where_nothing_is_left_the_output_is_zero),
         cmocka_unit_test(too_little_memory_is_refused_with_the_number_that_works),
         cmocka_unit_test(what_cannot_work_is_refused_before_anything_is_made),
         cmocka_unit_test(progress_is_that_of_the_whole_job),

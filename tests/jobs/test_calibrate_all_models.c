@@ -137,7 +137,8 @@ static void check_archive(struct wn_saliency *s, struct brute *b)
     for (unsigned k = 0; k < WN_SUMS; k++) {
         size_t count = wn_sum_blocks(s, k) * s->layer_count * wn_sum_width(s, k);
 
-        check_near(wn_sum_key(k), *wn_sum_at(s, k), *wn_sum_at(&b->s, k), count);
+        if (k < WN_SUM_LOO || k > WN_SUM_RESIDUAL) /* those are in test_calibrate_loo.c */
+            check_near(wn_sum_key(k), *wn_sum_at(s, k), *wn_sum_at(&b->s, k), count);
         most = 0;
         for (size_t i = 0; i < count; i++)
             most = fmax(most, (*wn_sum_at(s, k))[i]);

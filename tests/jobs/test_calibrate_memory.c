@@ -143,6 +143,23 @@ static void the_peak_is_what_was_announced(void **state)
     assert_true(r.told.layer < 4000000); /* of 24 MB: one layer at a time is what is held */
 }
 
+/* Without threads' scratch and with short chunks means are a larger part of it. */
+static void means_are_part_of_what_is_announced(void **state)
+{
+    struct calibration c =
+        run_of(wn_test_need_data("models/k3-mini"), wn_test_need_data("corpora/calib-mixed.jsonl"), 1);
+    struct measured without, with;
+
+    (void)state;
+    c.o.max_tokens = 512;
+    c.o.sequence = 32;
+    without = measure_close(&c);
+    c.o.means = true;
+    with = measure_close(&c);
+    assert_int_equal(with.told.scratch + with.told.records - without.told.scratch - without.told.records,
+                     64 * 128 * (8 + 2));
+}
+
 static void the_activations_of_more_tokens_take_disk_not_memory(void **state)
 {
     const char *model = wn_test_need_data(TINY);
@@ -256,6 +273,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_peak_is_what_was_announced),
+        cmocka_unit_test(means_are_part_of_what_is_announced),
         cmocka_unit_test(the_activations_of_more_tokens_take_disk_not_memory),
         cmocka_unit_test(an_allowance_is_kept),
         cmocka_unit_test(activations_are_held_where_they_are_allowed),

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct wn_calibrate_need plan(const char *model, const char *corpus, uint64_t ram)
+static struct wn_calibrate_need plan_with(const char *model, const char *corpus, uint64_t ram, bool means)
 {
-    struct wn_calibrate_options o = {.corpus = corpus, .out = "sal.npz", .ram = ram};
+    struct wn_calibrate_options o = {.corpus = corpus, .out = "sal.npz", .ram = ram, .means = means};
     struct wn_calibrate_need need = {0};
     struct wn_err err;
     struct wn_model *m = wn_model_open(model, &err);
@@ -22,6 +22,11 @@ static struct wn_calibrate_need plan(const char *model, const char *corpus, uint
     CHECK_OK(wn_calibrate_plan(m, 2, &o, &need, &err), &err);
     wn_model_close(m);
     return need;
+}
+
+static struct wn_calibrate_need plan(const char *model, const char *corpus, uint64_t ram)
+{
+    return plan_with(model, corpus, ram, false);
 }
 
 /* Bytes of all tensors whose names begin with either. */
@@ -51,9 +56,9 @@ static void check_parts(const struct wn_calibrate_need *n)
 
 static void the_needs_of_k3_mini_are_those_worked_out_by_hand(void **state)
 {
-    enum { TOKENS = 6 * 200, HIDDEN = 256, LAYERS = 8, EXPERTS = 64 };
-    const char *model = strdup(wn_test_need_data("models/k3-mini"));
-    struct wn_calibrate_need n = plan(model, random_corpus(6, 200, 400, 3), 0);
+    enum { TOKENS = 6 * 200, HIDDEN = 256, LAYERS = 8, EXPERTS = 64, WIDTH = 128 };
+    const char *model = strdup(wn_test_need_data("models/k3-mini")), *corpus = strdup(random_corpus(6, 200, 400, 3));
+    struct wn_calibrate_need n = plan(model, corpus, 0), m = plan_with(model, corpus, 0, true);
 
     (void)state;
     assert_int_equal(n.tokens, TOKENS);
@@ -70,12 +75,19 @@ static void the_needs_of_k3_mini_are_those_worked_out_by_hand(void **state)
     assert_int_equal(n.model_read,
                      bytes_of(model, "language_model.model.layers.", "language_model.model.embed_tokens."));
     /*
-     * eight sums of two doubles (halves: four), a count and a norm per expert and source; totals; the inputs'
-     * magnitudes
+     * nine sums of two doubles (halves: four), a count and a norm per expert and source; three per source; totals; the
+     * inputs' magnitudes
      */
-    assert_int_equal(n.records, 8 * LAYERS * (EXPERTS * (2 * (6 * 2 + 4 + 2) + 4) + 2 * 128 + 1));
+    assert_int_equal(n.records, 8 * LAYERS * (EXPERTS * (2 * (8 * 2 + 4 + 2) + 4) + 2 * 3 * 2 + 2 * WIDTH + 1));
     check_parts(&n);
+    /* means: of all layers in the archive; of one layer in f64, and in 16 bits on its way to the work folder */
+    assert_int_equal(n.means, 0);
+    assert_int_equal(m.means, 2 * LAYERS * EXPERTS * WIDTH);
+    assert_int_equal(m.scratch - n.scratch, 8 * EXPERTS * WIDTH);
+    assert_int_equal(m.records - n.records, 2 * EXPERTS * WIDTH);
+    check_parts(&m);
     free((void *)(uintptr_t)model);
+    free((void *)(uintptr_t)corpus);
 }
 
 static void less_memory_means_smaller_chunks_and_not_less_of_anything_else(void **state)
@@ -133,7 +145,7 @@ static void check_k3(const struct wn_calibrate_need *n)
     assert_int_equal(n->tokens, K3_TOKENS);
     assert_int_equal(n->activations, stream * (K3_BANKS + 2)); /* the block stack, what enters and what leaves */
     assert_int_equal(n->moved, stream * (1 + (K3_LAYERS - 1) + K3_LAYERS + banks_read));
-    assert_int_equal(n->records, 8 * (uint64_t)K3_LAYERS * (K3_EXPERTS * (2 * 18 + 4) + 2 * K3_LATENT + 1));
+    assert_int_equal(n->records, 8 * (uint64_t)K3_LAYERS * (K3_EXPERTS * (2 * 22 + 4) + 2 * 6 + 2 * K3_LATENT + 1));
     assert_int_equal(n->chunk, 512);
     assert_true(n->scratch < (uint64_t)1 << 30);
     check_parts(n);

@@ -1,6 +1,7 @@
 /*
  * A calibration that is killed, stopped, or meets a full disk goes on behind the last finished layer and ends with the
- * same archive. Runs that die do so in a child process, by a real SIGKILL.
+ * same archive. Runs that die do so in a child process, by a real SIGKILL. All bring means, too, which a layer leaves
+ * in the work folder.
  */
 #include "calibrate_fixture.h"
 #include "kills.h"
@@ -40,7 +41,7 @@ static int make_whole(void **state)
     snprintf(paths[1], sizeof paths[1], "%s", wn_test_path(wn_test_folder(), "whole.npz"));
     corpus = paths[0];
     whole = paths[1];
-    c = (struct calibration){.model = model, .o = {.corpus = corpus, .out = whole}};
+    c = (struct calibration){.model = model, .o = {.corpus = corpus, .out = whole, .means = true}};
     CHECK_OK(calibrate(&c, &err), &err);
     whole_us = (uint64_t)(c.result.seconds * 1e6) + 1;
     return 0;
@@ -50,8 +51,8 @@ static struct calibration fresh_run(void)
 {
     if (!model)
         skip();
-    return (struct calibration){.model = model,
-                                .o = {.corpus = corpus, .out = wn_test_path(wn_test_folder(), "sal.npz")}};
+    return (struct calibration){
+        .model = model, .o = {.corpus = corpus, .out = wn_test_path(wn_test_folder(), "sal.npz"), .means = true}};
 }
 
 /* The work folder that the run has by default. Good until the next call. */
@@ -238,6 +239,9 @@ static void another_run_s_state_is_refused_by_name(void **state)
     assert_true(wn_test_contains(err.msg, "--fresh"));
     other.o.corpus = random_corpus(SEQUENCES, 25, 400, 7);
     CHECK_FAILS(calibrate(&other, &err), &err, "its sequence is '24' and not '25'");
+    other = c;
+    other.o.means = false;
+    CHECK_FAILS(calibrate(&other, &err), &err, "its record is 'sums and means' and not 'sums'");
     other = c;
     other.model = wn_test_need_data("golden/text/tiny-a/gguf/tiny-a-BF16-MXFP4.gguf");
     CHECK_FAILS(calibrate(&other, &err), &err, "its model is '");

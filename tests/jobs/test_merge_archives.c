@@ -5,6 +5,8 @@
 #include "base/bytes.h"
 #include "base/rng.h"
 #include "jobs/calibrate/saliency.h"
+#include "jobs/prune/means.h"
+#include "quant/quant.h"
 #include "sys/file.h"
 
 #include <inttypes.h>
@@ -70,13 +72,19 @@ static void make_parts(const char *part[PARTS], const char **whole)
     wn_buf_release(&all);
 }
 
-static const char *archive_of(const char *corpus)
+static const char *archive_with(const char *corpus, bool means)
 {
-    struct calibration c = {.model = wn_test_need_data(TINY), .o = {.corpus = corpus, .out = new_path("sal.npz")}};
+    struct calibration c = {.model = wn_test_need_data(TINY),
+                            .o = {.corpus = corpus, .out = new_path("sal.npz"), .means = means}};
     struct wn_err err;
 
     CHECK_OK(calibrate(&c, &err), &err);
     return c.o.out;
+}
+
+static const char *archive_of(const char *corpus)
+{
+    return archive_with(corpus, false);
 }
 
 static const char *merged(const char *const *archives, size_t n, struct wn_merge_result *r)
@@ -312,6 +320,116 @@ static void archives_of_others_are_added_as_far_as_they_go(void **state)
     wn_saliency_release(&b);
 }
 
+/* All means of an archive, and how often each expert was chosen. */
+struct told {
+    struct wn_saliency s;
+    uint16_t *means;
+};
+
+static struct told told_by(const char *path)
+{
+    struct told t;
+    struct wn_means *m;
+    struct wn_err err;
+    size_t layer;
+
+    CHECK_OK(wn_saliency_read(&t.s, path, &err), &err);
+    layer = (size_t)t.s.expert_count * t.s.mean_width;
+    t.means = calloc(t.s.layer_count * layer, sizeof *t.means);
+    assert_non_null(t.means);
+    m = wn_means_open(path, &err);
+    CHECK_OK(m, &err);
+    for (uint32_t i = 0; i < t.s.layer_count; i++) {
+        CHECK_OK(wn_means_row(m, i, 0, &err), &err);
+        memcpy(t.means + i * layer, m->rows, layer * sizeof *t.means);
+    }
+    wn_means_close(m);
+    return t;
+}
+
+static void told_release(struct told *t)
+{
+    wn_saliency_release(&t->s);
+    free(t->means);
+}
+
+static float mean_at(const struct told *t, size_t i)
+{
+    return wn_f16_to_f32(t->means[i]);
+}
+
+static size_t mean_count(const struct told *t)
+{
+    return (size_t)t->s.layer_count * t->s.expert_count * t->s.mean_width;
+}
+
+static void check_weighed(const struct told *a, const struct told *b, const struct told *both)
+{
+    for (size_t i = 0; i < mean_count(both); i++) {
+        double na = (double)a->s.counts[i / both->s.mean_width], nb = (double)b->s.counts[i / both->s.mean_width];
+        double sum = na * (double)mean_at(a, i) + nb * (double)mean_at(b, i);
+
+        assert_int_equal(both->means[i], na + nb > 0 ? wn_f32_to_f16((float)(sum / (na + nb))) : 0);
+    }
+}
+
+/* Roundings of the parts' values, which may be larger than their mean, and of the mean. */
+static void check_near(const struct told *part, const struct told *all, const struct told *one_run)
+{
+    for (size_t i = 0; i < mean_count(all); i++) {
+        float scale = fabsf(mean_at(one_run, i));
+
+        for (unsigned p = 0; p < PARTS; p++)
+            scale += fabsf(mean_at(&part[p], i));
+        assert_true(fabsf(mean_at(all, i) - mean_at(one_run, i)) <= 0x1p-11f * scale + 0x1p-23f);
+    }
+}
+
+static void means_are_weighed_by_counts(void **state)
+{
+    const char *corpora[PARTS], *whole, *part[PARTS];
+    struct told t[PARTS], two, all, one_run;
+    struct wn_merge_result r;
+
+    (void)state;
+    make_parts(corpora, &whole);
+    for (unsigned p = 0; p < PARTS; p++) {
+        part[p] = archive_with(corpora[p], true);
+        t[p] = told_by(part[p]);
+    }
+    two = told_by(merged(part, 2, &r));
+    all = told_by(merged(part, PARTS, &r));
+    one_run = told_by(archive_with(whole, true));
+    assert_true(r.exact); /* which is said of sums */
+    assert_int_equal(all.s.mean_width, one_run.s.mean_width);
+    check_weighed(&t[0], &t[1], &two);
+    check_near(t, &all, &one_run);
+    for (unsigned p = 0; p < PARTS; p++)
+        told_release(&t[p]);
+    told_release(&two);
+    told_release(&all);
+    told_release(&one_run);
+}
+
+static void means_that_one_archive_lacks_are_left_out(void **state)
+{
+    const char *two[2] = {archive_with(keep(random_corpus(2, 16, 400, 5)), true),
+                          archive_of(keep(random_corpus(2, 16, 400, 6)))};
+    char notes[2048] = "";
+    struct wn_job job = {.note = take_note, .arg = notes};
+    struct wn_merge_options o = {.archives = two, .count = 2, .out = new_path("m.npz")};
+    struct wn_merge_result r;
+    struct wn_saliency s;
+    struct wn_err err;
+
+    (void)state;
+    CHECK_OK(wn_merge(&o, &job, &r, &err), &err);
+    assert_true(wn_test_contains(notes, "lacks mean_out, and so does the merged archive"));
+    CHECK_OK(wn_saliency_read(&s, o.out, &err), &err);
+    assert_int_equal(s.mean_width, 0);
+    wn_saliency_release(&s);
+}
+
 static void the_reference_archive_is_merged(void **state)
 {
     const char *golden = keep(wn_test_need_data("golden/text/tiny-a/ref/saliency.npz"));
@@ -375,6 +493,8 @@ int main(void)
         cmocka_unit_test(a_corpus_counts_once),
         cmocka_unit_test(other_models_are_refused_by_what_differs),
         cmocka_unit_test(archives_of_others_are_added_as_far_as_they_go),
+        cmocka_unit_test(means_are_weighed_by_counts),
+        cmocka_unit_test(means_that_one_archive_lacks_are_left_out),
         cmocka_unit_test(the_reference_archive_is_merged),
         cmocka_unit_test(what_is_refused_on_the_way_leaves_nothing),
     };

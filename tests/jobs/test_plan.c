@@ -258,7 +258,7 @@ static void impossible_wishes_are_refused_with_numbers(void **state)
         {{.keep_share = 0}, "a share of 0"},
         {{.keep_share = 1.5}, "a share of 1.5"},
         {{.keep = 5, .min_experts = 9}, "a floor of 9"},
-        {{.keep = 5, .criterion = "loo"}, "no criterion 'loo'"},
+        {{.keep = 5, .criterion = "best"}, "no criterion 'best'"},
         {{.keep = 5, .weights = missing, .weight_count = 1}, "no source 'japanese'; it has 'code', 'prose'"},
         {{.keep = 5, .weights = zero, .weight_count = 1}, "all sources are zero"},
         {{.keep = 5, .weights = twice, .weight_count = 2}, "'code' is given a weight twice"},

@@ -10,7 +10,8 @@
 /* Two layers of four experts, two sources of 10 and 40 tokens. The second layer is ten times as loud. */
 static const double saliency[2][EXPERTS] = {{8, 6, 4, 2}, {8, 2, 4, 6}},
                     gate[2][EXPERTS] = {{1, 2, 3, 4}, {4, 3, 2, 1}}, norm[2][EXPERTS] = {{3, 30, 3, 3}, {3, 3, 3, 60}},
-                    shares[2][EXPERTS] = {{1, 5, 1, 1}, {1, 1, 9, 1}}, loud[2][EXPERTS] = {{1, 1, 1, 9}, {1, 1, 1, 7}};
+                    shares[2][EXPERTS] = {{1, 5, 1, 1}, {1, 1, 9, 1}},
+                    absent[2][EXPERTS] = {{1, 1, 1, 3}, {2, 5, 1, 2}}, loud[2][EXPERTS] = {{1, 1, 1, 9}, {1, 1, 1, 7}};
 static const uint64_t counts[2][EXPERTS] = {{8, 1, 1, 1}, {8, 1, 20, 6}};
 
 static const char *archive(void)
@@ -35,6 +36,7 @@ static const char *archive(void)
                 s.sum_gate[at] = gate[source][e];
                 s.sum_norm[at] = norm[source][e];
                 s.sum_share[at] = shares[source][e];
+                s.loo[at] = absent[source][e];
                 s.max_norm[at] = loud[source][e];
             }
     wn_saliency_add_up(&s);
@@ -75,6 +77,8 @@ static void each_criterion_has_its_own_best(void **state)
         {"norm-mean", NULL, 0, "1"}, /* 6/16 33/2 6/21 63/7 */
         {"share", NULL, 0, "2"},     /* 2 6 10 2 */
         {"share", both, 2, "1"},     /* 0.1 0.5 0.1 0.1 and 0.025 0.025 0.225 0.025 */
+        {"loo", NULL, 0, "1"},       /* 3 6 2 5 */
+        {"loo", both, 2, "3"},       /* 0.1 0.1 0.1 0.3 and 0.05 0.125 0.025 0.05 */
         {"reap-mean", both, 2, "1"}, /* sums per token: 1 0.65 0.5 0.35 by 1 0.125 0.6 0.25 */
     };
     const char *path = archive();

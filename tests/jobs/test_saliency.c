@@ -1,7 +1,10 @@
 /* The saliency archive: the reference's is read, ours come back the same, and contradictions are refused. */
 #include "wn_test.h"
+#include "base/bits.h"
 #include "formats/npz.h"
-#include "jobs/calibrate/saliency.h"
+#include "jobs/calibrate/saliency_means.h"
+#include "jobs/prune/means.h"
+#include "quant/quant.h"
 #include "sys/file.h"
 
 #include <math.h>
@@ -166,6 +169,94 @@ static void equal_sums_give_equal_files_and_fingerprints(void **state)
     wn_saliency_release(&s);
 }
 
+enum { WIDTH = 7 };
+
+/* struct wn_mean_source: expert e of layer l gives 100 l + e, but for its last channel. */
+static bool give_means(void *arg, uint32_t layer, uint16_t *means, struct wn_err *err)
+{
+    const float *last = arg;
+
+    (void)err;
+    for (uint32_t i = 0; i < 5 * WIDTH; i++)
+        means[i] = wn_f32_to_f16(i % WIDTH == WIDTH - 1 ? last[layer] : (float)(100 * layer + i / WIDTH));
+    return true;
+}
+
+static void make_with_means(const char *path, float *last)
+{
+    const struct wn_mean_source source = {WIDTH, give_means, last};
+    struct wn_saliency s;
+    struct wn_err err;
+
+    make(&s);
+    CHECK_OK(wn_saliency_write_with(&s, &source, path, true, &err), &err);
+    wn_saliency_release(&s);
+}
+
+static void means_stay_in_the_file_and_are_read_by_layer(void **state)
+{
+    const char *folder = wn_test_folder(), *path = wn_test_path(folder, "s.npz"),
+               *plain = wn_test_path(folder, "p.npz");
+    float last[3] = {0.5f, 1.5f, 2.5f};
+    struct wn_saliency s, t;
+    struct wn_means *m;
+    struct wn_err err;
+
+    (void)state;
+    make_with_means(path, last);
+    CHECK_OK(wn_saliency_read(&s, path, &err), &err);
+    assert_int_equal(s.mean_width, WIDTH);
+    m = wn_means_open(path, &err);
+    CHECK_OK(m, &err);
+    for (uint32_t layer = 3; layer-- > 0;)
+        for (uint32_t e = 0; e < 5; e++) {
+            const uint8_t *row = wn_means_row(m, layer, e, &err);
+
+            CHECK_OK(row, &err);
+            assert_true(wn_f16_to_f32(wn_load16(row + 4)) == (float)(100 * layer + e));
+            assert_true(wn_f16_to_f32(wn_load16(row + 2 * WIDTH - 2)) == last[layer]);
+        }
+    wn_means_close(m);
+    /* all the rest is what it is without */
+    CHECK_OK(wn_saliency_write(&s, plain, false, &err), &err);
+    wn_saliency_release(&s);
+    make(&s);
+    CHECK_OK(wn_saliency_write(&s, path, true, &err), &err);
+    wn_test_same_file(path, plain);
+    wn_saliency_release(&s);
+    CHECK_OK(wn_saliency_read(&t, path, &err), &err);
+    assert_int_equal(t.mean_width, 0);
+    CHECK_FAILS(wn_means_open(path, &err), &err, "s.npz' has no means of outputs, which 'calibrate --means' writes");
+    wn_saliency_release(&t);
+}
+
+static void means_that_are_not_finite_are_refused(void **state)
+{
+    const char *path = wn_test_path(wn_test_folder(), "s.npz");
+    float last[3] = {0, 1e6f, 0};
+    uint16_t means[2];
+    double worst = 0;
+    struct wn_means *m;
+    struct wn_err err;
+
+    (void)state;
+    make_with_means(path, last);
+    m = wn_means_open(path, &err);
+    CHECK_OK(m, &err);
+    CHECK_OK(wn_means_row(m, 0, 4, &err), &err);
+    CHECK_FAILS(wn_means_row(m, 1, 2, &err), &err,
+                "s.npz': the mean output of expert 0 in layer 1 is not finite (channel 6)");
+    CHECK_OK(wn_means_row(m, 2, 0, &err), &err);
+    wn_means_close(m);
+    /* where they are made */
+    assert_true(wn_means_round((const double[2]){3, -5}, 2, 2, means, &worst));
+    assert_true(wn_f16_to_f32(means[1]) == -2.5f);
+    assert_true(wn_means_round((const double[2]){3, -5}, 0, 2, means, &worst));
+    assert_int_equal(means[0] | means[1], 0);
+    assert_false(wn_means_round((const double[2]){3, 140000}, 2, 2, means, &worst));
+    assert_true(worst == 70000);
+}
+
 /* Writes an npz of one or two arrays by hand, as another tool would. */
 struct foreign {
     struct wn_npz z;
@@ -293,6 +384,13 @@ static void archives_that_contradict_themselves_are_refused(void **state)
     foreign_add(&f, "per_source", 3, 1, 2, 4)[4] = 1;
     foreign_add(&f, "per_source_low", 3, 1, 2, 4)[4] = 1e-15;
     refused(&f, "'per_source_low': entry 4 is more than 'per_source' leaves out");
+    foreign_start(&f);
+    foreign_add(&f, "mean_out", 3, 2, 4, 3);
+    refused(&f, "'mean_out' is not an array of 16-bit floats of 2 layers, 4 experts and channels");
+    foreign_start(&f);
+    foreign_add(&f, "per_source", 3, 1, 2, 4);
+    foreign_add(&f, "loo_up", 3, 1, 2, 4);
+    refused(&f, "'loo_up' has shape [1, 2, 4], wanted [1, 2]");
     memset(&f.z, 0, sizeof(f.z));
     foreign_add(&f, "counts", 2, 2, 4, 0);
     refused(&f, "no array 'saliency'");
@@ -328,6 +426,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_reference_archive_is_read),
         cmocka_unit_test(what_is_written_comes_back_the_same),
+        cmocka_unit_test(means_stay_in_the_file_and_are_read_by_layer),
+        cmocka_unit_test(means_that_are_not_finite_are_refused),
         cmocka_unit_test(equal_sums_give_equal_files_and_fingerprints),
         cmocka_unit_test(an_archive_with_nothing_but_saliency_is_accepted),
         cmocka_unit_test(top_k_shows_in_the_counts),

@@ -75,7 +75,6 @@ static bool init_buffers(struct wn_calibration_run *r, struct wn_err *err)
 
     if (!wn_calibration_buffers_init(b, &r->c, threads, err))
         return false;
-    wn_records_init(&r->records, r->c.config, &r->sums, r->pool, b->norms, b->totals);
     r->ctx = (struct wn_ctx){.config = r->c.config,
                              .kernels = wn_kernels_get(err),
                              .pool = r->pool,
@@ -83,23 +82,28 @@ static bool init_buffers(struct wn_calibration_run *r, struct wn_err *err)
                              .worker_scratch = b->worker_scratch,
                              .worker_floats = b->worker_floats,
                              .probe = &r->records.probe};
+    wn_records_init(&r->records, &r->ctx, &r->sums, &b->room);
     b->walk.model = r->c.model;
     b->walk.ctx = &r->ctx;
     b->walk.store = &r->store;
     b->walk.sequence = r->c.corpus.sequence;
     b->walk.sequence_count = r->c.corpus.sequence_count;
-    r->record_bytes = wn_record_save(&r->sums, 0, NULL);
+    r->sum_bytes = wn_record_save(&r->sums, 0, NULL);
+    r->record_bytes = r->sum_bytes + wn_calibration_mean_bytes(&r->c);
     r->record = wn_alloc(r->record_bytes, 1, err);
     return r->ctx.kernels && r->record;
 }
 
 static bool write_archive(struct wn_calibration_run *r, struct wn_err *err)
 {
+    const struct wn_calibrate_options *o = r->c.options;
+    const struct wn_mean_source means = wn_calibration_means(r);
+
     wn_arena_release(&r->buffers.arena);
     wn_store_let_go(&r->store);
     wn_saliency_add_up(&r->sums);
     wn_saliency_add_halves(&r->sums);
-    if (!wn_saliency_write(&r->sums, r->c.options->out, r->c.options->overwrite, err))
+    if (!wn_saliency_write_with(&r->sums, o->means ? &means : NULL, o->out, o->overwrite, err))
         return false;
     wn_store_remove(&r->store);
     return true;

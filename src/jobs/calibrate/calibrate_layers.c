@@ -50,6 +50,13 @@ static bool chunk_done(void *arg, uint64_t done, struct wn_err *err)
     return progress(d->run, d->layer, done, err);
 }
 
+/* What the layer leaves in the work folder. */
+static bool make_record(struct wn_calibration_run *r, uint32_t i, struct wn_err *err)
+{
+    (void)wn_record_save(&r->sums, i, r->record);
+    return !r->c.options->means || wn_record_means(&r->records, i, (uint16_t *)(void *)(r->record + r->sum_bytes), err);
+}
+
 static bool run_layer(struct drive *d, uint32_t i, struct wn_err *err)
 {
     struct wn_calibration_run *r = d->run;
@@ -59,11 +66,11 @@ static bool run_layer(struct drive *d, uint32_t i, struct wn_err *err)
     if (!wn_layer_bind(r->c.model, i, &layer, err))
         return false;
     wn_layer_will_need(r->c.model, &layer);
+    wn_records_begin(&r->records, &layer);
     d->layer = i;
     ok = wn_walk_open(&d->walk, i, err) && wn_walk_layer(&d->walk, &layer, err);
     wn_saliency_settle(&r->sums, i);
-    (void)wn_record_save(&r->sums, i, r->record);
-    ok = ok && wn_record_check(&r->sums, i, err) &&
+    ok = ok && wn_record_check(&r->sums, i, err) && make_record(r, i, err) &&
          wn_walk_commit(&d->walk, i, (struct wn_bytes){r->record, r->record_bytes}, err);
     r->result.layers_done += ok;
     wn_layer_release(&layer);

@@ -23,6 +23,23 @@ static uint64_t most(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+static void lay_records(struct wn_room *r, const struct wn_calibration *c, uint64_t chunk, unsigned threads,
+                        struct wn_record_room *room)
+{
+    const struct wn_config *k = c->config;
+    uint64_t width = wn_expert_width(k);
+
+    room->norms = wn_room_take(r, chunk, k->experts_per_token, sizeof(double));
+    room->changes = wn_room_take(r, chunk, k->experts_per_token, sizeof(double));
+    room->totals = wn_room_take(r, chunk, 1, sizeof(double));
+    room->mixes = wn_room_take(r, chunk, 1, sizeof(double));
+    room->change = wn_room_f32(r, chunk, width);
+    room->up = wn_room_f32(r, k->latent_size ? chunk : 0, k->hidden_size);
+    room->risen = wn_room_take(r, chunk, 1, sizeof(double));
+    room->vectors = wn_room_take(r, threads, 2 * width, sizeof(double));
+    room->mean_sums = c->options->means ? wn_room_take(r, k->expert_count, width, sizeof(double)) : NULL;
+}
+
 static uint64_t lay_out(struct wn_calibration_buffers *b, const struct wn_calibration *c, uint64_t chunk,
                         unsigned threads)
 {
@@ -32,10 +49,9 @@ static uint64_t lay_out(struct wn_calibration_buffers *b, const struct wn_calibr
     b->walk.chunk = (uint32_t)chunk;
     wn_walk_lay(&b->walk, &r, k, c->corpus.longest);
     b->worker_floats = wn_graph_worker_floats(k);
-    b->norms = wn_room_take(&r, chunk, k->experts_per_token, sizeof(double));
-    b->totals = wn_room_take(&r, chunk, 1, sizeof(double));
+    lay_records(&r, c, chunk, threads, &b->room);
     b->worker_scratch = wn_room_f32(&r, threads, b->worker_floats);
-    return wn_add_capped(r.bytes, wn_graph_scratch(k, chunk, c->corpus.longest, false));
+    return wn_add_capped(r.bytes, wn_graph_scratch(k, chunk, c->corpus.longest, true));
 }
 
 bool wn_calibration_buffers_init(struct wn_calibration_buffers *b, const struct wn_calibration *c, unsigned threads,
@@ -69,16 +85,21 @@ static bool measure_layers(const struct wn_model *m, const struct wn_config *k, 
 }
 
 /*
- * Eight sums per expert and source, two of them for the halves, each two doubles; a count and a largest norm. Two
- * halves and two totals over all sources. The inputs' magnitudes.
+ * Each sum is two doubles. Per expert and source besides a count and a largest norm; two halves and two totals over all
+ * sources; and a count per layer. A layer's means, on their way to the work folder.
  */
 static uint64_t record_bytes(const struct wn_calibration *c)
 {
     const struct wn_config *k = c->config;
-    uint64_t experts = (uint64_t)k->layer_count * k->expert_count * sizeof(double);
+    const struct wn_saliency shape = {.layer_count = k->layer_count,
+                                      .expert_count = k->expert_count,
+                                      .source_count = c->corpus.source_count,
+                                      .latent_size = wn_expert_width(k)};
+    uint64_t words = (uint64_t)k->expert_count * (2 * (uint64_t)shape.source_count + 4) + 1;
 
-    return experts * (18 * (uint64_t)c->corpus.source_count + 4) +
-           (uint64_t)k->layer_count * (2 * wn_expert_width(k) + 1) * sizeof(double);
+    for (unsigned i = 0; i < WN_SUMS; i++)
+        words += 2 * (uint64_t)wn_sum_blocks(&shape, i) * wn_sum_width(&shape, i);
+    return words * k->layer_count * sizeof(double) + wn_calibration_mean_bytes(c);
 }
 
 struct sizing {
@@ -87,7 +108,7 @@ struct sizing {
     uint64_t embedding;
 };
 
-/* wn_ram_fn. The phases do not overlap: embedding, the layers, and writing the archive (arrays, and zipped). */
+/* wn_ram_fn. The phases do not overlap: embedding, the layers, and writing the archive (sums, and their arrays). */
 static uint64_t size_chunk(void *arg, uint32_t chunk)
 {
     const struct sizing *z = arg;
@@ -95,7 +116,7 @@ static uint64_t size_chunk(void *arg, uint32_t chunk)
     struct wn_calibration_buffers b = {0};
 
     n->scratch = lay_out(&b, z->c, chunk, z->threads);
-    n->peak = most(wn_add_capped(n->scratch + n->held, n->records + most(n->layer, z->embedding)), 3 * n->records);
+    n->peak = most(wn_add_capped(n->scratch + n->held, n->records + most(n->layer, z->embedding)), 2 * n->records);
     n->peak = wn_add_capped(most(wn_add_capped(n->peak, n->base), z->c->corpus.reading), WN_RAM_UNFORESEEN);
     return n->peak;
 }
@@ -172,6 +193,7 @@ static bool work_out(struct wn_calibration *c, unsigned threads, struct wn_err *
     n->model_read += embedding;
     n->moved = moved_streams(k) * k->hidden_size * sizeof(float) * n->tokens;
     n->records = record_bytes(c);
+    n->means = (uint64_t)k->layer_count * wn_calibration_mean_bytes(c);
     wn_source_drop_pages(wn_model_source(c->model));
     wn_memory_give_back();
     n->base = wn_resident_memory() + c->corpus.left_out;

@@ -20,12 +20,13 @@ bool wn_calibration_open_store(struct wn_calibration_run *r, struct wn_err *err)
     char corpus[17], *folder;
     bool ok;
 
-    wn_store_know(&how.facts, "form", "winnow calibration 4");
+    wn_store_know(&how.facts, "form", "winnow calibration 5");
     if (!wn_store_know_model(&how.facts, wn_model_source(r->c.model), err))
         return false;
     wn_store_know(&how.facts, "sequence", "%" PRIu32, r->c.corpus.longest);
     wn_corpus_fingerprint(&r->c.corpus, corpus);
     wn_store_know(&how.facts, "corpus", "%s", corpus);
+    wn_store_know(&how.facts, "record", o->means ? "sums and means" : "sums");
     folder = o->work ? wn_strdup(o->work, err) : wn_asprintf(err, "%s.work", o->out);
     if (!folder)
         return false;
@@ -44,5 +45,5 @@ bool wn_calibration_take_up(struct wn_calibration_run *r, struct wn_err *err)
     if (!wn_walk_take_up(&r->buffers.walk, &record, r->job, &r->result.layers_resumed, err))
         return false;
     /* of a run that is taken up most lies there already */
-    return r->result.layers_resumed > 0 || wn_store_check_room(&r->store, r->c.need.activations, err);
+    return r->result.layers_resumed > 0 || wn_store_check_room(&r->store, r->c.need.activations + r->c.need.means, err);
 }

@@ -17,8 +17,8 @@ struct wn_calibration_run {
     struct wn_calibration_buffers buffers;
     struct wn_records records;
     struct wn_ctx ctx;
-    char *record; /* [record_bytes] */
-    size_t record_bytes;
+    char *record; /* [record_bytes]: a layer's sums, and its means behind them */
+    size_t sum_bytes, record_bytes;
     struct wn_calibrate_result result;
 };
 
@@ -29,5 +29,8 @@ WN_CHECKED bool wn_calibration_take_up(struct wn_calibration_run *r, struct wn_e
 
 /* The embeddings, if need be, and every layer that is not finished. */
 WN_CHECKED bool wn_calibration_run_layers(struct wn_calibration_run *r, struct wn_err *err);
+
+/* The means of all layers, which are in the work folder. r stays where it is. */
+struct wn_mean_source wn_calibration_means(struct wn_calibration_run *r);
 
 #endif

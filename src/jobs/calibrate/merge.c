@@ -16,7 +16,8 @@ static const char *part_key(unsigned part)
                                        [WN_PART_SOURCE_TOKENS] = "source_tokens",
                                        [WN_PART_COUNTS] = "counts",
                                        [WN_PART_TOKENS] = "n_tokens",
-                                       [WN_PART_HALVES] = "saliency_half"};
+                                       [WN_PART_HALVES] = "saliency_half",
+                                       [WN_PART_MEANS] = WN_MEANS_KEY};
 
     return part < WN_SUMS ? wn_sum_key((enum wn_sum)part) : keys[part];
 }
@@ -58,7 +59,7 @@ static bool look(struct wn_merge_look *m, const struct wn_merge_options *o, cons
 }
 
 static bool add_all(const struct wn_merge_look *m, const struct wn_merge_options *o, struct wn_saliency *total,
-                    struct wn_err *err)
+                    struct wn_merge_means *means, struct wn_err *err)
 {
     for (size_t i = 0; i < o->count; i++) {
         struct wn_saliency s;
@@ -66,7 +67,8 @@ static bool add_all(const struct wn_merge_look *m, const struct wn_merge_options
 
         if (!wn_saliency_read(&s, o->archives[i], err))
             return false;
-        ok = wn_merge_check(m, &s, err) && wn_merge_add(m, total, &s, err);
+        ok = wn_merge_check(m, &s, err) && wn_merge_add(m, total, &s, err) &&
+             (m->lacks[WN_PART_MEANS] || wn_merge_means_take(means, &s, o->archives[i], err));
         wn_saliency_release(&s);
         if (!ok)
             return wn_fail_in(err, "'%s'", o->archives[i]);
@@ -77,12 +79,16 @@ static bool add_all(const struct wn_merge_look *m, const struct wn_merge_options
 static bool merge(struct wn_merge_look *m, const struct wn_merge_options *o, const struct wn_job *job,
                   struct wn_merge_result *result, struct wn_err *err)
 {
+    struct wn_merge_means means = {0};
+    struct wn_mean_source source;
     struct wn_saliency total;
     bool ok;
 
     if (!look(m, o, job, err) || !wn_merge_begin(m, &total, err))
         return false;
-    ok = add_all(m, o, &total, err) && wn_saliency_write(&total, o->out, o->overwrite, err);
+    ok = add_all(m, o, &total, &means, err) && (means.count == 0 || wn_merge_means_source(&means, &source, err)) &&
+         wn_saliency_write_with(&total, means.count ? &source : NULL, o->out, o->overwrite, err);
+    wn_merge_means_release(&means);
     if (ok)
         *result = (struct wn_merge_result){.tokens = total.token_count,
                                            .sources = total.source_count,

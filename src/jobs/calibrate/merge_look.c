@@ -35,6 +35,8 @@ static bool has(const struct wn_saliency *s, unsigned part)
         return any_count(s->counts, all);
     case WN_PART_TOKENS:
         return s->token_count > 0;
+    case WN_PART_MEANS:
+        return s->mean_width > 0 && any_count(s->counts, all);
     case WN_PART_HALVES:
         return s->half_saliency != NULL;
     default:
@@ -100,7 +102,8 @@ static bool agree_on_model(struct wn_merge_look *m, const struct wn_saliency *s,
                        m->model);
     if (*s->model_fingerprint)
         memcpy(m->model, s->model_fingerprint, sizeof m->model);
-    return agree(&m->top_k, s->top_k, "top-k", err) && agree(&m->latent_size, s->latent_size, "latent size", err);
+    return agree(&m->top_k, s->top_k, "top-k", err) && agree(&m->latent_size, s->latent_size, "latent size", err) &&
+           agree(&m->mean_width, s->mean_width, "width of mean outputs", err);
 }
 
 /* Into its place among the rising ones. */

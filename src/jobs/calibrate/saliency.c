@@ -53,15 +53,21 @@ static const struct sum {
     const char *key;
     size_t pointer;
     enum { OF_SOURCES, OF_HALVES, OF_ALL } blocks;
+    enum { EXPERTS, CHANNELS, LAYER } width;
 } sums[WN_SUMS] = {
-    [WN_SUM_SALIENCY] = {"per_source", offsetof(struct wn_saliency, source_saliency), OF_SOURCES},
-    [WN_SUM_GATE] = {"sum_gate", offsetof(struct wn_saliency, sum_gate), OF_SOURCES},
-    [WN_SUM_NORM] = {"sum_norm", offsetof(struct wn_saliency, sum_norm), OF_SOURCES},
-    [WN_SUM_SQ] = {"sum_sq", offsetof(struct wn_saliency, sum_sq), OF_SOURCES},
-    [WN_SUM_TOP2] = {"sum_top2", offsetof(struct wn_saliency, sum_top2), OF_SOURCES},
-    [WN_SUM_SHARE] = {"sum_share", offsetof(struct wn_saliency, sum_share), OF_SOURCES},
-    [WN_SUM_HALF] = {"per_source_half", offsetof(struct wn_saliency, source_half), OF_HALVES},
-    [WN_SUM_INPUT] = {"act_mag", offsetof(struct wn_saliency, act_mag), OF_ALL},
+    [WN_SUM_SALIENCY] = {"per_source", offsetof(struct wn_saliency, source_saliency), OF_SOURCES, EXPERTS},
+    [WN_SUM_GATE] = {"sum_gate", offsetof(struct wn_saliency, sum_gate), OF_SOURCES, EXPERTS},
+    [WN_SUM_NORM] = {"sum_norm", offsetof(struct wn_saliency, sum_norm), OF_SOURCES, EXPERTS},
+    [WN_SUM_SQ] = {"sum_sq", offsetof(struct wn_saliency, sum_sq), OF_SOURCES, EXPERTS},
+    [WN_SUM_TOP2] = {"sum_top2", offsetof(struct wn_saliency, sum_top2), OF_SOURCES, EXPERTS},
+    [WN_SUM_SHARE] = {"sum_share", offsetof(struct wn_saliency, sum_share), OF_SOURCES, EXPERTS},
+    [WN_SUM_LOO] = {"loo", offsetof(struct wn_saliency, loo), OF_SOURCES, EXPERTS},
+    [WN_SUM_LOO_SQ] = {"loo_sq", offsetof(struct wn_saliency, loo_sq), OF_SOURCES, EXPERTS},
+    [WN_SUM_LOO_UP] = {"loo_up", offsetof(struct wn_saliency, loo_up), OF_SOURCES, LAYER},
+    [WN_SUM_LOO_UP_SQ] = {"loo_up_sq", offsetof(struct wn_saliency, loo_up_sq), OF_SOURCES, LAYER},
+    [WN_SUM_RESIDUAL] = {"residual_norm", offsetof(struct wn_saliency, residual_norm), OF_SOURCES, LAYER},
+    [WN_SUM_HALF] = {"per_source_half", offsetof(struct wn_saliency, source_half), OF_HALVES, EXPERTS},
+    [WN_SUM_INPUT] = {"act_mag", offsetof(struct wn_saliency, act_mag), OF_ALL, CHANNELS},
 };
 
 const char *wn_sum_key(enum wn_sum k)
@@ -81,7 +87,7 @@ size_t wn_sum_blocks(const struct wn_saliency *s, enum wn_sum k)
 
 uint32_t wn_sum_width(const struct wn_saliency *s, enum wn_sum k)
 {
-    return sums[k].blocks == OF_ALL ? s->latent_size : s->expert_count;
+    return sums[k].width == CHANNELS ? s->latent_size : sums[k].width == EXPERTS ? s->expert_count : 1;
 }
 
 uint32_t wn_sum_shape(const struct wn_saliency *s, enum wn_sum k, uint64_t shape[4])
@@ -93,7 +99,8 @@ uint32_t wn_sum_shape(const struct wn_saliency *s, enum wn_sum k, uint64_t shape
     if (sums[k].blocks != OF_ALL)
         shape[n++] = s->source_count;
     shape[n++] = s->layer_count;
-    shape[n++] = wn_sum_width(s, k);
+    if (sums[k].width != LAYER)
+        shape[n++] = wn_sum_width(s, k);
     return n;
 }
 

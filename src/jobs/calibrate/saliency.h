@@ -20,6 +20,11 @@ enum wn_sum {
     WN_SUM_SQ,
     WN_SUM_TOP2,
     WN_SUM_SHARE,
+    WN_SUM_LOO,
+    WN_SUM_LOO_SQ,
+    WN_SUM_LOO_UP,
+    WN_SUM_LOO_UP_SQ,
+    WN_SUM_RESIDUAL,
     WN_SUM_HALF,
     WN_SUM_INPUT,
     WN_SUMS
@@ -48,6 +53,13 @@ struct wn_saliency {
     double *sum_gate, *sum_norm, *sum_sq /* (gate * norm)^2 */, *max_norm;
     double *sum_top2;  /* gate * norm of the tokens in which the expert has one of the two largest gates */
     double *sum_share; /* gate * norm by the length of the token's whole routed output */
+    /* How far the routed output, normed, moves when the expert is gone and the router's next choice enters; squared. */
+    double *loo, *loo_sq;
+    /* [source][layer]: the same behind the way up, by the length of the residual mix, over all chosen; squared ... */
+    double *loo_up, *loo_up_sq;
+    double *residual_norm; /* ... and the length of that mix */
+
+    uint32_t mean_width; /* channels of the mean outputs that its file has (saliency_means.h); 0: none */
 
     double *loo_up_sq; /* [source][layer] */
 
@@ -101,7 +113,7 @@ static inline size_t wn_saliency_source_row(const struct wn_saliency *s, uint32_
 
 /*
  * What is the same for all sums: the key in the archive, the pointer's place, and the shape, which is
- * [blocks][layer][width].
+ * [blocks][layer][width]; a width of 1 is no dimension of its own in the archive.
  */
 const char *wn_sum_key(enum wn_sum k);
 double **wn_sum_at(struct wn_saliency *s, enum wn_sum k);

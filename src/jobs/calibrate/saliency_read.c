@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "jobs/calibrate/archive_arrays.h"
-#include "jobs/calibrate/saliency.h"
+#include "jobs/calibrate/saliency_means.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -223,6 +223,22 @@ static bool read_rest(struct wn_saliency *s, const struct wn_npz *z, struct wn_e
            read_corpora(s, z, err) && wn_archive_take_text(z, "winnow_settings", s->settings, sizeof(s->settings), err);
 }
 
+/* The mean outputs stay in the file (saliency_means.h): only their shape is taken. */
+static bool read_mean_shape(struct wn_saliency *s, const struct wn_npz *z, struct wn_err *err)
+{
+    const struct wn_npy *a = wn_npz_find(z, WN_MEANS_KEY);
+
+    if (!a)
+        return true;
+    if (a->kind != WN_NPY_F16 || a->dims != 3 || a->shape[0] != s->layer_count || a->shape[1] != s->expert_count ||
+        a->shape[2] == 0 || a->shape[2] > UINT32_MAX)
+        return wn_fail(err, WN_ERR_FORMAT,
+                       "'%s' is not an array of 16-bit floats of %" PRIu32 " layers, %" PRIu32 " experts and channels",
+                       WN_MEANS_KEY, s->layer_count, s->expert_count);
+    s->mean_width = (uint32_t)a->shape[2];
+    return true;
+}
+
 /* An expert that its layer does not have can have no sum; one that it has, no more counts than tokens. */
 static bool check_totals(const struct wn_saliency *s, struct wn_err *err)
 {
@@ -263,10 +279,10 @@ bool wn_saliency_read(struct wn_saliency *s, const char *path, struct wn_err *er
     bool ok;
 
     *s = (struct wn_saliency){0};
-    if (!wn_npz_read(&z, path, err))
+    if (!wn_npz_read_but(&z, path, WN_MEANS_KEY, err))
         return false;
     ok = read_shape(s, &z, err) && read_totals(s, &z, err) && read_layers(s, &z, err) && read_sources(s, &z, err) &&
-         read_rest(s, &z, err) && check_totals(s, err) &&
+         read_rest(s, &z, err) && read_mean_shape(s, &z, err) && check_totals(s, err) &&
          wn_probes_read(&s->probes, &z, s->source_count, s->layer_count, s->expert_count, s->layer_experts, err);
     wn_npz_release(&z);
     if (ok) {

@@ -4,8 +4,9 @@
  */
 #include "base/alloc.h"
 #include "base/bytes.h"
+#include "base/checked.h"
 #include "jobs/calibrate/archive_arrays.h"
-#include "jobs/calibrate/saliency.h"
+#include "jobs/calibrate/saliency_means.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -97,11 +98,60 @@ static bool put_all(struct wn_npz *z, const struct wn_saliency *s, struct wn_err
            wn_archive_put_text(z, "winnow_settings", s->settings, err);
 }
 
-bool wn_saliency_write(const struct wn_saliency *s, const char *path, bool overwrite, struct wn_err *err)
+/* Layer after layer of mean outputs, as the file comes to them. */
+struct filling {
+    const struct wn_mean_source *source;
+    uint64_t layer_bytes, layer; /* the one that `means` holds, counted from 1; 0: none yet */
+    uint16_t *means;             /* owned */
+};
+
+/* wn_npz_fill_fn */
+static bool fill_means(void *arg, uint64_t at, void *dst, size_t n, struct wn_err *err)
 {
+    struct filling *f = arg;
+    char *to = dst;
+
+    while (n > 0) {
+        uint64_t layer = at / f->layer_bytes, within = at % f->layer_bytes;
+        size_t take = (size_t)wn_min_u64(n, f->layer_bytes - within);
+
+        if (f->layer != layer + 1 && !f->source->layer(f->source->arg, (uint32_t)layer, f->means, err))
+            return false;
+        f->layer = layer + 1;
+        memcpy(to, (const char *)f->means + within, take);
+        to += take;
+        at += take;
+        n -= take;
+    }
+    return true;
+}
+
+static bool put_means(struct wn_npz *z, const struct wn_saliency *s, struct filling *f, struct wn_err *err)
+{
+    const uint64_t shape[3] = {s->layer_count, s->expert_count, f->source ? f->source->width : 0};
+    struct wn_npy a;
+
+    if (!f->source)
+        return true;
+    f->layer_bytes = shape[1] * shape[2] * sizeof *f->means;
+    f->means = wn_alloc((size_t)f->layer_bytes, 1, err);
+    return f->means && wn_npy_shape(&a, WN_NPY_F16, 0, 3, shape, err) &&
+           wn_npz_add_filled(z, WN_MEANS_KEY, &a, fill_means, f, err);
+}
+
+bool wn_saliency_write_with(const struct wn_saliency *s, const struct wn_mean_source *means, const char *path,
+                            bool overwrite, struct wn_err *err)
+{
+    struct filling f = {.source = means};
     struct wn_npz z = {0};
-    bool ok = put_all(&z, s, err) && wn_npz_write(&z, path, overwrite, err);
+    bool ok = put_all(&z, s, err) && put_means(&z, s, &f, err) && wn_npz_write(&z, path, overwrite, err);
 
     wn_npz_release(&z);
+    free(f.means);
     return ok;
+}
+
+bool wn_saliency_write(const struct wn_saliency *s, const char *path, bool overwrite, struct wn_err *err)
+{
+    return wn_saliency_write_with(s, NULL, path, overwrite, err);
 }

@@ -7,6 +7,8 @@
  *   gate        gate summed, divided by all tokens
  *   norm-mean   norm summed, divided by the tokens that chose the expert: what it says, however softly
  *   share       gate x norm divided by the length of the token's whole routed output, summed; divided by all tokens
+ *   loo         how far the normed routed output moves when the expert is gone and the router's next choice enters,
+ *               summed; divided by all tokens
  *
  * With weights, each source's sum is divided by that source's own tokens, so that a large source does not outvote a
  * small one, and the means are added up with the weights. Means over routed tokens weigh both of their sums that way.
@@ -29,6 +31,7 @@ static const struct {
     [WN_CRITERION_GATE] = {"gate", WN_CRITERION_GATE, false},
     [WN_CRITERION_NORM_MEAN] = {"norm-mean", WN_CRITERION_NORM_MEAN, true},
     [WN_CRITERION_SHARE] = {"share", WN_CRITERION_SHARE, false},
+    [WN_CRITERION_LOO] = {"loo", WN_CRITERION_LOO, false},
 };
 
 const char *wn_criterion_name(enum wn_criterion c)
@@ -76,6 +79,7 @@ static const double *own_sum(const struct wn_saliency *s, enum wn_criterion sum)
     return sum == WN_CRITERION_GATE        ? s->sum_gate
            : sum == WN_CRITERION_NORM_MEAN ? s->sum_norm
            : sum == WN_CRITERION_SHARE     ? s->sum_share
+           : sum == WN_CRITERION_LOO       ? s->loo
                                            : NULL;
 }
 
@@ -94,8 +98,10 @@ static bool has_counts_only(const struct wn_saliency *s)
 
 bool wn_criterion_in(const struct wn_saliency *s, enum wn_criterion c, struct wn_err *err)
 {
-    static const char *const key[] = {
-        [WN_CRITERION_GATE] = "sum_gate", [WN_CRITERION_NORM_MEAN] = "sum_norm", [WN_CRITERION_SHARE] = "sum_share"};
+    static const char *const key[] = {[WN_CRITERION_GATE] = "sum_gate",
+                                      [WN_CRITERION_NORM_MEAN] = "sum_norm",
+                                      [WN_CRITERION_SHARE] = "sum_share",
+                                      [WN_CRITERION_LOO] = "loo"};
     enum wn_criterion sum = criteria[c].sum;
 
     if (sum != WN_CRITERION_COUNT && has_counts_only(s))

@@ -1,12 +1,12 @@
 /* See means.h. */
 #include "jobs/prune/means.h"
 #include "base/alloc.h"
+#include "base/bits.h"
+#include "jobs/calibrate/saliency_means.h"
 #include "jobs/hashing.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
-
-#define KEY "mean_out"
 
 /* Far above any model; no product of them overflows. */
 #define LAYERS_MAX  65536
@@ -19,7 +19,8 @@ static bool take_shape(struct wn_means *m, struct wn_err *err)
 
     if (a->kind != WN_NPY_F16 || a->dims != 3 || a->elements == 0 || a->shape[0] > LAYERS_MAX ||
         a->shape[1] > EXPERTS_MAX || a->shape[2] > WIDTH_MAX)
-        return wn_fail(err, WN_ERR_FORMAT, "'" KEY "' is no array of 16-bit floats by layer, expert and channel");
+        return wn_fail(err, WN_ERR_FORMAT, "'%s' is no array of 16-bit floats by layer, expert and channel",
+                       WN_MEANS_KEY);
     m->layers = (uint32_t)a->shape[0];
     m->experts = (uint32_t)a->shape[1];
     m->width = (uint32_t)a->shape[2];
@@ -31,7 +32,7 @@ static bool take_fingerprint(struct wn_means *m, const char *path, struct wn_err
 {
     const struct wn_npy *model;
     struct wn_npz z;
-    bool ok = wn_npz_read_but(&z, path, KEY, err);
+    bool ok = wn_npz_read_but(&z, path, WN_MEANS_KEY, err);
 
     if (!ok)
         return false;
@@ -46,7 +47,7 @@ static bool open_part(struct wn_means *m, const char *path, struct wn_err *err)
 {
     bool there;
 
-    if (!wn_npz_part_open(&m->part, path, KEY, &there, err))
+    if (!wn_npz_part_open(&m->part, path, WN_MEANS_KEY, &there, err))
         return false;
     if (!there)
         return wn_fail(err, WN_ERR_ARG, "'%s' has no means of outputs, which 'calibrate --means' writes", path);
@@ -85,17 +86,29 @@ uint64_t wn_means_memory(const struct wn_means *m)
     return m ? (uint64_t)2 * m->experts * m->width : 0;
 }
 
+static bool read_layer(struct wn_means *m, uint32_t layer, struct wn_err *err)
+{
+    size_t n = (size_t)m->experts * m->width;
+
+    if (!wn_npz_part_read(&m->part, 2 * n * layer, m->rows, 2 * n, err))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (!wn_means_finite(wn_load16(m->rows + 2 * i)))
+            return wn_fail(err, WN_ERR_FORMAT,
+                           "'%s': the mean output of expert %zu in layer %" PRIu32 " is not finite (channel %zu)",
+                           m->part.file.path, i / m->width, layer, i % m->width);
+    return true;
+}
+
 const uint8_t *wn_means_row(struct wn_means *m, uint32_t layer, uint32_t expert, struct wn_err *err)
 {
-    size_t bytes = (size_t)2 * m->width, all = m->experts * bytes;
-
     if (layer >= m->layers || expert >= m->experts) {
         wn_fail(err, WN_ERR_ARG, "the archive has no mean of expert %" PRIu32 " of layer %" PRIu32, expert, layer);
         return NULL;
     }
     if (!m->read || m->layer != layer) {
-        m->read = wn_npz_part_read(&m->part, layer * (uint64_t)all, m->rows, all, err);
+        m->read = read_layer(m, layer, err);
         m->layer = layer;
     }
-    return m->read ? m->rows + expert * bytes : NULL;
+    return m->read ? m->rows + (size_t)2 * m->width * expert : NULL;
 }

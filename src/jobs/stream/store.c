@@ -49,8 +49,8 @@ bool wn_store_check_room(const struct wn_store *s, uint64_t bytes, struct wn_err
     if (!wn_path_space(s->folder, &room, err))
         return false;
     return room >= bytes ||
-           wn_fail(err, WN_ERR_IO, "'%s': the activations take %" PRIu64 " bytes, %" PRIu64 " are free", s->folder,
-                   bytes, room);
+           wn_fail(err, WN_ERR_IO, "'%s': what the run leaves there takes %" PRIu64 " bytes, %" PRIu64 " are free",
+                   s->folder, bytes, room);
 }
 
 void wn_store_shape(struct wn_store *s, uint64_t tokens, uint64_t token_bytes)
@@ -218,13 +218,16 @@ void wn_store_drop_stream(struct wn_store *s, uint32_t layer)
 bool wn_store_put_record(struct wn_store *s, uint32_t layer, struct wn_bytes record, struct wn_err *err)
 {
     uint64_t sum = wn_bytes_hash(record);
-    struct wn_buf b = {0};
     char *path = record_path(s, layer, err);
-    bool ok;
+    struct wn_outfile out = {0};
+    bool ok = path && wn_outfile_open(&out, path, true, err);
 
-    ok = path && wn_buf_add(&b, record.at, record.n, err) && wn_buf_add(&b, &sum, sizeof sum, err) &&
-         wn_file_put(path, b.at, b.n, true, err);
-    wn_buf_release(&b);
+    if (ok) {
+        ok = wn_outfile_write(&out, record.at, record.n, err) && wn_outfile_write(&out, &sum, sizeof sum, err) &&
+             wn_outfile_commit(&out, err);
+        if (!ok)
+            wn_outfile_abandon(&out);
+    }
     free(path);
     return ok;
 }
