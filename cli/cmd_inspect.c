@@ -87,6 +87,10 @@ static json_t *to_json(const char *path, const struct wn_inspection *in)
     j = json_put(j, "token_bytes", json_integer((json_int_t)in->token_bytes));
     j = json_put(j, "expert_bytes", json_integer((json_int_t)in->expert_bytes));
     j = json_put(j, "state_bytes", json_integer((json_int_t)in->state_bytes));
+    if (in->ghosts)
+        j = json_put(j, "ghosts",
+                     json_pack("{sI sb sI}", "count", (json_int_t)in->ghosts, "means", in->ghost_mean_bytes > 0,
+                               "bytes", (json_int_t)in->ghost_bytes));
     j = json_put(j, "kv_bytes_per_token", json_integer((json_int_t)in->kv_bytes_per_token));
     if (bandwidth > 0) {
         j = json_put(j, "bandwidth", json_real(bandwidth));
@@ -153,7 +157,7 @@ static void print_classes(const struct wn_inspection *in)
 
 static void print_text(const char *path, const struct wn_inspection *in)
 {
-    char count[40];
+    char count[40], size[32];
 
     say("model              %s\n", path);
     say("container          %s, %" PRIu64 " file%s\n", in->container, in->files, in->files == 1 ? "" : "s");
@@ -161,6 +165,10 @@ static void print_text(const char *path, const struct wn_inspection *in)
     say("fingerprint        %s\n", in->fingerprint);
     if (in->known)
         print_shape(in->config);
+    if (in->ghosts)
+        say("ghosts             %" PRIu64 " in all MoE layers, %s; %s of files\n", in->ghosts,
+            in->ghost_mean_bytes ? "with their mean outputs" : "which give nothing",
+            text_size(in->ghost_bytes, size, sizeof size));
     say("tensors            %s\n", text_count(in->tensors, count, sizeof count));
     print_bytes("files", in->file_bytes);
     print_bytes("tensor data", in->tensor_bytes);
@@ -169,7 +177,7 @@ static void print_text(const char *path, const struct wn_inspection *in)
     if (!in->known)
         return;
     putchar('\n');
-    print_bytes("read per token", in->token_bytes);
+    print_bytes(in->ghosts ? "read per token <=" : "read per token", in->token_bytes);
     if (in->expert_bytes)
         print_bytes("one expert", in->expert_bytes);
     print_bytes("recurrent state", in->state_bytes);

@@ -46,6 +46,8 @@ static const struct poptOption table[] = {
     {"model", 0, POPT_ARG_STRING, &o.model, 0, "the model to be cut: what the build takes is then told", "MODEL"},
     {"lo-model", 0, POPT_ARG_STRING, &o.lo_model, 0,
      "a GGUF of the same model, from which experts of fewer bits will come: their sizes are then known", "LO.gguf"},
+    {"ghosts", 0, POPT_ARG_STRING, &o.cut.ghosts, 0,
+     "of the build: skip or mean, as prune has it; whole routers and means are priced then", "MODE"},
     {"format", 0, POPT_ARG_STRING, &o.cut.format, 0, "of the build: gguf, hf or mlx (default: the model's)", "NAME"},
     {"rest-bits", 0, POPT_ARG_STRING, &o.cut.rest_bits, 0, "mlx: as prune has it (default: 8)", "N"},
     {"encoder", 0, POPT_ARG_STRING, &o.cut.encoder, 0, "mlx: as prune has it (default: fit)", "NAME"},
@@ -143,6 +145,7 @@ static bool check_together(const struct command *self, enum wn_plan_mode mode, b
                                 : o.fit           ? "fit"
                                 : o.size          ? "size"
                                 : o.cut.format    ? "format"
+                                : o.cut.ghosts    ? "ghosts"
                                 : o.context       ? "ctx"
                                 : o.sessions      ? "sessions"
                                 : o.checkpoints   ? "checkpoints"
@@ -178,6 +181,7 @@ static bool check_together(const struct command *self, enum wn_plan_mode mode, b
 static bool read_call(const struct command *self, struct wn_plan_options *p, struct wn_fit_options *f, int *code)
 {
     struct wn_prune_options format = {0};
+    enum wn_ghosts ghosts;
     struct wn_err err;
     bool graded;
 
@@ -189,8 +193,8 @@ static bool read_call(const struct command *self, struct wn_plan_options *p, str
         return false;
     }
     *code = EXIT_USAGE;
-    if (!cut_take_format(self, &o.cut, &format) || (o.fit && !opt_bytes(self, "fit", o.fit, &f->memory)) ||
-        (o.size && !opt_bytes(self, "size", o.size, &f->size)))
+    if (!opt_ghosts(self, o.cut.ghosts, &ghosts) || !cut_take_format(self, &o.cut, &format) ||
+        (o.fit && !opt_bytes(self, "fit", o.fit, &f->memory)) || (o.size && !opt_bytes(self, "size", o.size, &f->size)))
         return false;
     f->format = format.format;
     f->rest_bits = format.rest_bits;
@@ -199,6 +203,7 @@ static bool read_call(const struct command *self, struct wn_plan_options *p, str
     f->sessions = (uint32_t)o.sessions;
     f->checkpoints = (uint32_t)o.checkpoints;
     f->lo_source = o.lo_model;
+    f->ghosts = ghosts;
     f->lo_bits = (unsigned)(o.lo_bits ? o.lo_bits : graded && !o.lo_model ? 2 : 0);
     p->lo_bits = f->lo_bits;
     p->hi = (uint32_t)o.hi;

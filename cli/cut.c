@@ -74,13 +74,10 @@ bool cut_take_format(const struct command *self, const struct cut_options *o, st
 /* --ghosts and --saliency of prune, --plain of convert. */
 static bool take_ghosts(const struct command *self, const struct cut_options *o, struct wn_prune_options *p)
 {
-    static const char *const modes[] = {"off", "skip", "mean"};
-    static const enum wn_ghosts ghosts[] = {WN_GHOSTS_OFF, WN_GHOSTS_SKIP, WN_GHOSTS_MEAN};
-    int mode;
-
-    if (!opt_word(self, "ghosts", o->ghosts, modes, 3, &mode))
+    if (!opt_ghosts(self, o->ghosts, &p->ghosts))
         return false;
-    p->ghosts = o->ghosts || o->plain ? ghosts[mode] : WN_GHOSTS_BUILT;
+    if (o->plain)
+        p->ghosts = WN_GHOSTS_OFF;
     p->saliency = o->saliency;
     if (o->saliency && p->ghosts != WN_GHOSTS_MEAN)
         (void)opt_wrong(self, "--saliency has the means of --ghosts mean");

@@ -64,6 +64,10 @@ static json_t *json_build(const struct plan_shown *p)
         j = json_put(j, "lo_bytes", json_integer((json_int_t)l->lo_bytes));
         j = json_put(j, "lo_weights", json_integer((json_int_t)l->lo_weights));
     }
+    if (l->ghosts) {
+        j = json_put(j, "ghosts", json_integer((json_int_t)l->ghosts));
+        j = json_put(j, "ghost_bytes", json_integer((json_int_t)l->ghost_bytes));
+    }
     if (l->budget)
         j = json_put(j, "budget", json_integer((json_int_t)l->budget));
     if (l->total)
@@ -341,9 +345,12 @@ static void print_build(const struct plan_shown *p)
     if (l->lo_weights)
         say("second banks       %s of it, from the second model: %.2f bits a weight\n",
             text_size(l->lo_bytes, size, sizeof size), 8 * (double)l->lo_bytes / (double)l->lo_weights);
+    if (l->ghosts)
+        say("ghosts             %" PRIu64 " in all layers, %s of it\n", l->ghosts,
+            text_size(l->ghost_bytes, size, sizeof size));
     if (l->token_bytes)
-        say("read per token     %s, of them experts %s\n", text_size(l->token_bytes, size, sizeof size),
-            text_size(l->token_expert_bytes, bytes, sizeof bytes));
+        say("read per token     %s%s, of them experts %s\n", l->ghosts ? "at most " : "",
+            text_size(l->token_bytes, size, sizeof size), text_size(l->token_expert_bytes, bytes, sizeof bytes));
     if (l->token_bytes && p->bandwidth > 0)
         say("at %.1f GB/s: at most %.2f tokens/s\n", p->bandwidth * 1e-9, p->bandwidth / (double)l->token_bytes);
     if (l->total)

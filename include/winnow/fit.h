@@ -19,6 +19,7 @@ struct wn_fit_options {
      * have, and plans call them after its mean bits a weight. Goes with lo_bits 0. Copied.
      */
     const char *lo_source;
+    enum wn_ghosts ghosts; /* SKIP, MEAN: of the build, as wn_prune has it; needs the model open */
     /*
      * At most one budget; 0: none. memory: all that a run takes, the rows of wn_fit_ledger; size: tensors of the build.
      */
@@ -59,7 +60,8 @@ struct wn_fit_ledger {
     uint64_t budget;                          /* of memory or size, as it was asked for; 0: none */
     uint64_t lo_bytes, lo_weights;            /* of second banks that come from lo_source */
     uint64_t one_more;                        /* bytes of one whole expert more in each layer */
-    uint64_t token_bytes, token_expert_bytes; /* read to decode one token; of that routed experts */
+    uint64_t token_bytes, token_expert_bytes; /* read to decode one token; of that routed experts. Ghosts: at most */
+    uint64_t ghosts, ghost_bytes;             /* of all layers; what the build without ghosts has not */
 };
 
 /*

@@ -85,10 +85,12 @@ struct wn_inspection {
     uint64_t files, tensors, file_bytes, tensor_bytes, header_bytes;
     uint64_t class_bytes[WN_CLASS_COUNT], class_tensors[WN_CLASS_COUNT];
     uint64_t class_token_bytes[WN_CLASS_COUNT]; /* read to decode one token */
-    uint64_t token_bytes;                       /* their sum */
+    uint64_t token_bytes;                       /* their sum; with ghosts the most: a choice of one reads no expert */
     uint64_t expert_bytes;                      /* one routed expert of the first MoE layer; graded: their mean */
     uint64_t state_bytes;                       /* recurrent state and conv tails of one sequence */
     uint64_t kv_bytes_per_token;                /* MLA latent cache */
+    uint64_t ghosts;                            /* of all layers together */
+    uint64_t ghost_bytes, ghost_mean_bytes;     /* what the plain build has not; of that means, 0: they have none */
     struct wn_type_bytes *types;                /* owned; by falling bytes */
     size_t type_count;
 };

@@ -19,6 +19,7 @@ struct tally {
     struct wn_type_bytes by_type[WN_TYPE_COUNT];
     uint64_t *routed;         /* [layer_count] bytes of routed experts; NULL when the config is not known; owned */
     uint64_t embedding_table; /* bytes of the embedding matrix, of which a token reads one row */
+    uint64_t expert_rows;     /* of builds with ghosts: bytes of what says whose the router's rows are */
 };
 
 static void copy_name(char *dst, size_t size, const char *s, size_t n)
@@ -107,6 +108,27 @@ static enum wn_type type_of(const struct wn_source *s, const struct wn_mlx *mlx,
     return f.mode == WN_MLX_MXFP4 ? WN_MXFP4 : wn_mlx_type(&f);
 }
 
+/* Rows of a router that are no experts', and the tensors that only builds with ghosts have. */
+static void add_ghosts(const struct wn_part *part, const struct wn_tensor *t, struct wn_inspection *in,
+                       struct tally *tally)
+{
+    const struct wn_layer_config *l;
+
+    if (!in->config || part->layer < 0 || (uint32_t)part->layer >= in->config->layer_count)
+        return;
+    l = &in->config->layers[part->layer];
+    if (part->expert_rows) {
+        tally->expert_rows += t->bytes;
+        in->ghosts += l->router_rows - l->expert_count;
+    }
+    if (part->ghost_mean)
+        in->ghost_mean_bytes += t->bytes;
+    if (part->expert_rows || part->ghost_mean)
+        in->ghost_bytes += t->bytes;
+    else if (part->router && l->router_rows)
+        in->ghost_bytes += t->bytes / l->router_rows * (l->router_rows - l->expert_count);
+}
+
 static void add_tensors(const struct wn_source *s, const struct wn_mlx *mlx, struct wn_inspection *in,
                         struct tally *tally)
 {
@@ -128,12 +150,13 @@ static void add_tensors(const struct wn_source *s, const struct wn_mlx *mlx, str
         if (part.class == WN_CLASS_ROUTED && tally->routed && part.layer >= 0 &&
             (uint32_t)part.layer < in->config->layer_count)
             tally->routed[part.layer] += t->bytes;
+        add_ghosts(&part, t, in, tally);
         if (part.class == WN_CLASS_EMBEDDING && wn_name_is_embedding(t->name))
             tally->embedding_table += t->bytes;
     }
 }
 
-/* Everything is read once a token, but: chosen experts only, one row of the embedding, no vision. */
+/* Everything is read once a token, but: chosen experts only, one row of the embedding, nothing of vision and ghosts. */
 static void add_token_bytes(const struct tally *tally, struct wn_inspection *in)
 {
     const struct wn_config *c = in->config;
@@ -153,6 +176,8 @@ static void add_token_bytes(const struct tally *tally, struct wn_inspection *in)
     memcpy(in->class_token_bytes, in->class_bytes, sizeof(in->class_token_bytes));
     in->class_token_bytes[WN_CLASS_ROUTED] = routed;
     in->class_token_bytes[WN_CLASS_VISION] = 0;
+    /* read once, and in the place of experts */
+    in->class_token_bytes[WN_CLASS_ROUTER] -= tally->expert_rows + in->ghost_mean_bytes;
     /* tied: the same table is read as a row, and whole as the head */
     if (c->tied_embeddings)
         in->class_token_bytes[WN_CLASS_EMBEDDING] += row;

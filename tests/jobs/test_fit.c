@@ -1,4 +1,5 @@
 /* What a build takes, told before it is made: against the prune that makes it, and against what is bound of it. */
+#include "ghost_help.h"
 #include "two_parents.h"
 #include "jobs/plan/fit.h"
 #include "model/weights.h"
@@ -36,10 +37,11 @@ static void make(const struct wn_plan_options *o, struct wn_plan *p, struct wn_p
 /* What the tables hold, but for the program and the names of tensors. */
 static uint64_t bound_bytes(const struct wn_fit *f, const struct wn_plan *p)
 {
+    size_t each = sizeof(struct wn_expert) + (wn_fit_has_ghosts(f) ? 0 : sizeof(float));
     uint64_t bytes = f->owned;
 
     for (uint32_t i = 0; i < p->layer_count; i++)
-        bytes += p->layers[i].keep_count * (sizeof(struct wn_expert) + sizeof(float));
+        bytes += p->layers[i].keep_count * each;
     return bytes;
 }
 
@@ -53,6 +55,8 @@ static void check_build(const struct wn_fit *f, const struct wn_plan *p, const s
                                        .out = out,
                                        .model = f->model,
                                        .plan = p,
+                                       .ghosts = f->options.ghosts,
+                                       .saliency = f->options.ghosts == WN_GHOSTS_MEAN ? ghost_archive(f->path) : NULL,
                                        .force_plan = true,
                                        .format = format};
     const struct wn_session_options session = {.context = 64};
@@ -92,16 +96,27 @@ static void the_ledger_is_what_prune_writes_and_what_is_bound_of_it(void **state
         enum wn_plan_mode mode;
         enum wn_format format;
         uint32_t keep, hi, lo;
+        enum wn_ghosts ghosts;
     } cases[] = {
-        {WN_PLAN_UNIFORM, WN_FORMAT_AS_SOURCE, 9, 0, 0}, {WN_PLAN_UNIFORM, WN_FORMAT_GGUF, 9, 0, 0},
-        {WN_PLAN_UNIFORM, WN_FORMAT_MLX, 9, 0, 0},       {WN_PLAN_GLOBAL, WN_FORMAT_AS_SOURCE, 7, 0, 0},
-        {WN_PLAN_GRADED, WN_FORMAT_MLX, 0, 5, 6},
+        {WN_PLAN_UNIFORM, WN_FORMAT_AS_SOURCE, 9, 0, 0, WN_GHOSTS_BUILT},
+        {WN_PLAN_UNIFORM, WN_FORMAT_GGUF, 9, 0, 0, WN_GHOSTS_BUILT},
+        {WN_PLAN_UNIFORM, WN_FORMAT_MLX, 9, 0, 0, WN_GHOSTS_BUILT},
+        {WN_PLAN_GLOBAL, WN_FORMAT_AS_SOURCE, 7, 0, 0, WN_GHOSTS_BUILT},
+        {WN_PLAN_GRADED, WN_FORMAT_MLX, 0, 5, 6, WN_GHOSTS_BUILT},
+        {WN_PLAN_UNIFORM, WN_FORMAT_AS_SOURCE, 9, 0, 0, WN_GHOSTS_SKIP},
+        {WN_PLAN_UNIFORM, WN_FORMAT_GGUF, 9, 0, 0, WN_GHOSTS_MEAN},
+        {WN_PLAN_UNIFORM, WN_FORMAT_MLX, 9, 0, 0, WN_GHOSTS_MEAN},
+        {WN_PLAN_GLOBAL, WN_FORMAT_AS_SOURCE, 7, 0, 0, WN_GHOSTS_MEAN},
+        {WN_PLAN_GLOBAL, WN_FORMAT_GGUF, 7, 0, 0, WN_GHOSTS_MEAN},
+        {WN_PLAN_GRADED, WN_FORMAT_MLX, 0, 5, 6, WN_GHOSTS_MEAN},
     };
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct wn_fit_options fit = {
-            .format = cases[i].format, .context = 64, .lo_bits = cases[i].mode == WN_PLAN_GRADED ? 2 : 0};
+        struct wn_fit_options fit = {.format = cases[i].format,
+                                     .context = 64,
+                                     .lo_bits = cases[i].mode == WN_PLAN_GRADED ? 2 : 0,
+                                     .ghosts = cases[i].ghosts};
         struct wn_plan_options o = {
             .mode = cases[i].mode, .keep = cases[i].keep, .hi = cases[i].hi, .lo = cases[i].lo, .min_experts = 4};
         struct wn_model *m;
@@ -116,6 +131,38 @@ static void the_ledger_is_what_prune_writes_and_what_is_bound_of_it(void **state
         CHECK_OK(wn_fit_predict(f, &p, kept.low_routed, &l, &err), &err);
         assert_int_equal(l.budget, 0);
         check_build(f, &p, &l, cases[i].format);
+        wn_plan_kept_release(&kept);
+        wn_plan_release(&p);
+        wn_fit_free(f);
+        wn_model_close(m);
+    }
+}
+
+/* Just enough for nine experts in each of twelve layers, whole routers and seven means; then a byte less. */
+static void ghosts_are_priced_to_the_byte(void **state)
+{
+    (void)state;
+    for (int less = 0; less < 2; less++) {
+        struct wn_fit_options fit = {.ghosts = WN_GHOSTS_MEAN, .context = 64};
+        struct wn_plan_options o = {.mode = WN_PLAN_UNIFORM, .keep = 9, .min_experts = 4};
+        struct wn_plan_kept kept;
+        struct wn_fit_ledger l;
+        struct wn_model *m;
+        struct wn_plan p;
+        struct wn_err err;
+        struct wn_fit *f = open_fit(&m, &fit);
+
+        o.fit = f;
+        make(&o, &p, &kept);
+        CHECK_OK(wn_fit_predict(f, &p, 0, &l, &err), &err);
+        assert_int_equal(l.ghosts, 12 * 7);
+        assert_int_equal(l.ghost_bytes, 12 * (7 * (128 * 2 + 4 + 96 * 2) + 9 * 4));
+        wn_plan_kept_release(&kept);
+        wn_plan_release(&p);
+        f->options.size = l.tensor_bytes - (unsigned)less;
+        o.keep = 0;
+        make(&o, &p, &kept);
+        assert_int_equal(p.layers[0].keep_count, 9 - less);
         wn_plan_kept_release(&kept);
         wn_plan_release(&p);
         wn_fit_free(f);
@@ -405,6 +452,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_ledger_is_what_prune_writes_and_what_is_bound_of_it),
+        cmocka_unit_test(ghosts_are_priced_to_the_byte),
         cmocka_unit_test(a_graded_gguf_is_priced_to_the_byte),
         cmocka_unit_test(experts_of_a_second_parent_are_priced_by_it),
         cmocka_unit_test(a_budget_is_solved_with_both_parents_sizes),

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/checked.h"
 #include "base/number.h"
+#include "jobs/prune/keep.h"
 #include "jobs/ram.h"
 #include "sys/clock.h"
 
@@ -220,7 +221,7 @@ bool wn_calibration_init(struct wn_calibration *c, const struct wn_model *m, uns
                          const struct wn_calibrate_options *o, struct wn_err *err)
 {
     *c = (struct wn_calibration){.model = m, .config = wn_model_config(m), .options = o};
-    if (!read_corpus(c, err))
+    if (!wn_keep_no_ghosts(wn_model_source(m), err) || !read_corpus(c, err))
         return false;
     if (work_out(c, threads, err))
         return true;

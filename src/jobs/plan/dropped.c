@@ -27,6 +27,11 @@ static bool check_layer(const struct wn_plan *plan, uint32_t i, const struct wn_
     if (plan->num_experts != l->expert_count)
         return wn_fail(err, WN_ERR_ARG, "the plan is for %" PRIu32 " experts, layer %" PRIu32 " has %" PRIu32,
                        plan->num_experts, i, l->expert_count);
+    if (l->router_rows != l->expert_count)
+        return wn_fail(err, WN_ERR_ARG,
+                       "layer %" PRIu32 ": the model has ghosts already (its router has %" PRIu32 " rows for %" PRIu32
+                       " experts); a plan is for the model that it was made from",
+                       i, l->router_rows, l->expert_count);
     if (p->keep_count < whole->experts_per_token)
         return wn_fail(err, WN_ERR_ARG, "layer %" PRIu32 ": %" PRIu32 " experts stay, each token takes %" PRIu32, i,
                        p->keep_count, whole->experts_per_token);
@@ -81,7 +86,7 @@ static bool none_dropped(struct wn_dropped *d, const struct wn_config *whole, co
         same = cut->layers[i].expert_count == whole->layers[i].expert_count;
     if (!same)
         return true;
-    d->experts = whole->expert_count;
+    d->experts = whole->router_rows; /* which a router may choose among: a whole one's own ghosts are not dropped */
     d->flags = wn_alloc(whole->layer_count, d->experts, err);
     return d->flags != NULL;
 }

@@ -12,6 +12,16 @@ bool wn_fit_has_budget(const struct wn_fit *f)
     return f && (f->options.memory || f->options.size);
 }
 
+bool wn_fit_has_ghosts(const struct wn_fit *f)
+{
+    return f->options.ghosts == WN_GHOSTS_SKIP || f->options.ghosts == WN_GHOSTS_MEAN;
+}
+
+int64_t wn_fit_row(const struct wn_fit *f, const struct wn_fit_layer *l)
+{
+    return wn_fit_has_ghosts(f) ? (int64_t)sizeof(int32_t) - (int64_t)f->mean : (int64_t)l->router;
+}
+
 unsigned wn_fit_lo_bits(const struct wn_fit *f)
 {
     return f->options.lo_bits;
@@ -77,6 +87,27 @@ static bool divide(struct wn_fit *f, struct wn_err *err)
     return true;
 }
 
+/* Routers go along whole, and every expert that does not may leave a mean. */
+static bool add_ghosts(struct wn_fit *f, struct wn_err *err)
+{
+    const struct wn_config *c = wn_model_config(f->model);
+    bool means = f->options.ghosts == WN_GHOSTS_MEAN;
+
+    f->mean = means ? (uint64_t)2 * (c->latent_size ? c->latent_size : c->hidden_size) : 0;
+    for (uint32_t i = 0; i < f->layer_count; i++) {
+        const struct wn_fit_layer *l = &f->layers[i];
+
+        if (l->slab < f->mean || (f->options.lo_bits && l->low_slab < f->mean))
+            return wn_fail(err, WN_ERR_ARG,
+                           "'%s': layer %" PRIu32 ": an expert has fewer bytes than its mean output (%" PRIu64 ")",
+                           f->path, l->layer, f->mean);
+        f->ghosts += l->experts * (l->router + f->mean);
+        f->token_rest += l->experts * l->router;
+        f->other_tensors += 1 + means;
+    }
+    return true;
+}
+
 static void add_copy(struct wn_fit *f, const struct wn_keep *keep)
 {
     for (size_t i = 0; i < keep->tensor_count; i++)
@@ -130,6 +161,7 @@ static bool add_recast(struct wn_fit *f, const struct wn_keep *keep, struct wn_e
     const struct wn_fit_options *o = &f->options;
     struct wn_recast r = wn_recast_of(f->model, keep, o->format, o->rest_bits, o->encoder);
 
+    r.sizes_only = true;
     return wn_recast_walk(&r, add_made, f, err);
 }
 
@@ -141,6 +173,9 @@ static bool check(const struct wn_fit *f, const struct wn_source *s, struct wn_e
         return wn_fail(err, WN_ERR_ARG, "one budget is enough: of memory, or of the build's size");
     if (o->memory && !f->model)
         return wn_fail(err, WN_ERR_ARG, "'%s' is no model that winnow computes, so what it takes to run is not known",
+                       f->path);
+    if (wn_fit_has_ghosts(f) && !f->model)
+        return wn_fail(err, WN_ERR_ARG, "'%s' is no model that winnow computes, and no other program knows ghosts",
                        f->path);
     if (o->lo_source && wn_recast_is_needed(o->format, s))
         return wn_fail(err, WN_ERR_ARG, "two parents are copied, byte for byte, and not made into another container");
@@ -177,7 +212,7 @@ static bool gather(struct wn_fit *f, const struct wn_source *s, struct wn_err *e
     if (ok && wn_fit_is_of_two(f))
         ok = wn_fit_add_twin(f, s, err);
     wn_keep_release(&keep);
-    return ok && divide(f, err);
+    return ok && divide(f, err) && (!wn_fit_has_ghosts(f) || add_ghosts(f, err));
 }
 
 struct wn_fit *wn_fit_new(const char *path, const struct wn_model *m, const struct wn_fit_options *o,
@@ -220,7 +255,7 @@ double wn_fit_fidelity(const struct wn_fit *f, bool *measured)
 /* What all but the experts takes of the budget. */
 static uint64_t taken(const struct wn_fit *f)
 {
-    return f->options.size ? f->rest : wn_fit_fixed_memory(f);
+    return f->options.size ? f->rest + f->ghosts : wn_fit_fixed_memory(f);
 }
 
 static uint64_t budget(const struct wn_fit *f)
@@ -246,7 +281,7 @@ bool wn_fit_price(const struct wn_fit *f, struct wn_choice *c, struct wn_err *er
                        f->path, f->layer_count);
     for (uint32_t i = 0; i < c->n; i++) {
         const struct wn_fit_layer *l = &f->layers[i];
-        uint64_t beside = l->router + (f->options.memory ? wn_fit_beside(f, l) : 0);
+        uint64_t beside = (uint64_t)wn_fit_row(f, l) + (f->options.memory ? wn_fit_beside(f, l) : 0);
 
         if (c->layers[i].layer != l->layer || c->layers[i].experts != l->experts)
             return wn_fail(err, WN_ERR_ARG,

@@ -13,7 +13,7 @@
 struct wn_fit_layer {
     uint32_t layer, experts;
     uint64_t slab, low_slab; /* bytes of one expert's three matrices, and the same in lo_bits */
-    uint64_t router;         /* bytes of its row and bias */
+    uint64_t router;         /* bytes of its row of the router and bias; with ghosts all rows are there */
     uint32_t tensors;        /* of one expert alone: of folders that have its number in the name */
 };
 
@@ -24,6 +24,8 @@ struct wn_fit {
     struct wn_fit_layer *layers;   /* by rising layer; owned */
     uint32_t layer_count;
     uint64_t rest, vision;          /* bytes of tensors without an expert axis; of the vision tower */
+    uint64_t mean;                  /* of one ghost, 0: they have none */
+    uint64_t ghosts;                /* bytes of whole routers and, were all experts ghosts, of their means */
     uint64_t token_rest;            /* of the rest, what each token reads */
     uint64_t other_tensors;         /* number of those that no expert has for itself */
     uint64_t owned;                 /* bytes beside the mapped ones, without what grows with experts */
@@ -39,6 +41,12 @@ unsigned wn_fit_lo_bits(const struct wn_fit *f);
 /* Puts before the sentence in err what the budget is and what all but the experts takes of it. False. */
 bool wn_fit_say_budget(const struct wn_fit *f, struct wn_err *err);
 
+bool wn_fit_has_ghosts(const struct wn_fit *f);
+/*
+ * Bytes of the build that one expert more takes beside its weights: its row of the router; with ghosts its entry in the
+ * list of rows, and less the mean that it had as a ghost. Less than 0 then, and little beside any weights.
+ */
+int64_t wn_fit_row(const struct wn_fit *f, const struct wn_fit_layer *l);
 /* Bytes of memory that one expert takes beside its weights: its place in tables, its bias, names of its tensors. */
 uint64_t wn_fit_beside(const struct wn_fit *f, const struct wn_fit_layer *l);
 /* Fills owned and the session's fields; model is not NULL. */

@@ -21,8 +21,9 @@
 
 uint64_t wn_fit_beside(const struct wn_fit *f, const struct wn_fit_layer *l)
 {
-    (void)f;
-    return sizeof(struct wn_expert) + sizeof(float) + (uint64_t)l->tensors * TENSOR_BYTES;
+    size_t bias = wn_fit_has_ghosts(f) ? 0 : sizeof(float);
+
+    return sizeof(struct wn_expert) + bias + (uint64_t)l->tensors * TENSOR_BYTES;
 }
 
 /*
@@ -54,6 +55,8 @@ static bool add_layer(struct wn_fit *f, uint32_t i, struct wn_err *err)
     f->owned += sizeof l + wn_owned_bytes(l.owned) - owned_by_hf(f, &l);
     if (l.moe)
         f->owned -= l.mixture.expert_count * (sizeof(struct wn_expert) + sizeof(float));
+    if (l.moe && wn_fit_has_ghosts(f)) /* every row has a bias, and somebody whom it serves */
+        f->owned += l.mixture.router.rows * (sizeof(float) + sizeof(*l.mixture.serves));
     wn_layer_release(&l);
     return true;
 }
@@ -87,6 +90,6 @@ uint64_t wn_fit_fixed_memory(const struct wn_fit *f)
     uint64_t timeline = wn_add_capped(f->state, f->cache);
     uint64_t each = wn_add_capped(wn_add_capped(timeline, f->scratch), wn_mul_capped(f->options.checkpoints, timeline));
 
-    return wn_add_capped(f->rest - f->vision + PROGRAM_BYTES + f->other_tensors * TENSOR_BYTES + f->owned,
+    return wn_add_capped(f->rest - f->vision + f->ghosts + PROGRAM_BYTES + f->other_tensors * TENSOR_BYTES + f->owned,
                          wn_mul_capped(sessions, each));
 }

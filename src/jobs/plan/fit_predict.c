@@ -13,6 +13,7 @@ static bool size_build(const struct wn_fit *f, const struct wn_plan *p, struct w
                                        .out = NOWHERE,
                                        .model = f->model,
                                        .plan = p,
+                                       .ghosts = f->options.ghosts,
                                        .dry_run = true,
                                        .overwrite = true,
                                        .force_plan = true, /* sizes are of this model, saliency may be of its twin */
@@ -30,6 +31,12 @@ static bool size_build(const struct wn_fit *f, const struct wn_plan *p, struct w
     l->lo_bytes = r.lo_bytes;
     l->lo_weights = r.lo_weights;
     return true;
+}
+
+static void add_ghosts(const struct wn_fit *f, const struct wn_fit_layer *w, uint32_t ghosts, struct wn_fit_ledger *l)
+{
+    l->ghosts += ghosts;
+    l->ghost_bytes += ghosts * (w->router + f->mean) + (w->experts - ghosts) * sizeof(int32_t);
 }
 
 /* Sums over the plan's layers of what grows with experts. */
@@ -50,13 +57,17 @@ static bool add_experts(const struct wn_fit *f, const struct wn_plan *p, double 
                            w->layer, from->lo_bits);
         hi = from->lo_bits ? from->hi_count : from->keep_count;
         low = from->keep_count - hi;
-        l->experts += hi * w->slab + low * w->low_slab + from->keep_count * w->router;
+        l->experts += hi * w->slab + low * w->low_slab + from->keep_count * (uint64_t)wn_fit_row(f, w);
         l->tables += from->keep_count * wn_fit_beside(f, w);
-        l->one_more += w->slab + w->router;
+        l->one_more += w->slab + (uint64_t)wn_fit_row(f, w);
         mean = low ? (1 - low_routed) * (double)w->slab + low_routed * (double)w->low_slab : (double)w->slab;
         l->token_expert_bytes += (uint64_t)(p->top_k * mean);
-        l->token_bytes += from->keep_count * w->router;
+        if (wn_fit_has_ghosts(f))
+            add_ghosts(f, w, w->experts - from->keep_count, l);
+        else
+            l->token_bytes += from->keep_count * w->router;
     }
+    l->experts += f->ghosts;
     l->token_bytes += l->token_expert_bytes + f->token_rest;
     return true;
 }
@@ -71,7 +82,7 @@ static void add_memory(const struct wn_fit *f, struct wn_fit_ledger *l)
     l->cache = sessions * f->cache;
     l->scratch = sessions * f->scratch;
     l->checkpoints = sessions * f->options.checkpoints * (f->state + f->cache);
-    l->total = wn_fit_fixed_memory(f) + l->experts + l->tables;
+    l->total = wn_fit_fixed_memory(f) - f->ghosts + l->experts + l->tables;
     l->tables = l->total - l->experts - l->rest - l->state - l->cache - l->scratch - l->checkpoints;
 }
 

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/checked.h"
 #include "base/number.h"
+#include "jobs/prune/keep.h"
 #include "jobs/probe/probe_parts.h"
 #include "jobs/probe/probe_work.h"
 #include "jobs/ram.h"
@@ -302,8 +303,8 @@ bool wn_probing_init(struct wn_probing *p, const struct wn_model *m, unsigned th
                      const struct wn_layer_probe_options *o, struct wn_err *err)
 {
     *p = (struct wn_probing){.model = m, .config = wn_model_config(m), .options = o};
-    if (take_layers(p, err) && read_archive(p, err) && read_corpus(p, err) && match_sources(p, err) &&
-        wn_probing_mask(p, err) && work_out(p, threads, err))
+    if (wn_keep_no_ghosts(wn_model_source(m), err) && take_layers(p, err) && read_archive(p, err) &&
+        read_corpus(p, err) && match_sources(p, err) && wn_probing_mask(p, err) && work_out(p, threads, err))
         return true;
     wn_probing_release(p);
     return false;

@@ -106,6 +106,11 @@ bool wn_keep_is_graded(const struct wn_keep *k);
 uint32_t wn_keep_router_rows(const struct wn_keep *k, const struct wn_keep_layer *l);
 /* What ghosts a source has: OFF, SKIP or MEAN, by the names of its tensors. */
 enum wn_ghosts wn_keep_ghosts_of(const struct wn_source *source);
+/*
+ * Refuses (WN_ERR_ARG) a source whose router does not know its experts by their numbers, for who counts what it
+ * chooses.
+ */
+WN_CHECKED bool wn_keep_no_ghosts(const struct wn_source *source, struct wn_err *err);
 
 /* A run of source bytes that stays together in the output. */
 struct wn_keep_range {

@@ -28,6 +28,16 @@ enum wn_ghosts wn_keep_ghosts_of(const struct wn_source *source)
     return ghosts;
 }
 
+bool wn_keep_no_ghosts(const struct wn_source *source, struct wn_err *err)
+{
+    return wn_keep_ghosts_of(source) == WN_GHOSTS_OFF ||
+           wn_fail(
+               err, WN_ERR_ARG,
+               "'%s' is a build with ghosts: of experts that are gone nothing can be measured, which takes the model "
+               "that it was made from",
+               wn_source_path(source));
+}
+
 uint32_t wn_keep_router_rows(const struct wn_keep *k, const struct wn_keep_layer *l)
 {
     return k->ghosts == WN_GHOSTS_OFF ? l->count : l->rows;
