@@ -275,7 +275,8 @@ static void print_losses(const struct wn_plan_kept *k)
     bool nats = k->basis == WN_BASIS_PROBE;
     char name[16], head[24];
 
-    if (k->basis == WN_BASIS_NONE)
+    /* without a unit there is nothing to tell but the difference */
+    if (k->basis == WN_BASIS_NONE || (!nats && k->loss == k->loss_same))
         return;
     say("\npredicted loss, and against the same number in each layer (%s, power %.2f%s)\n",
         nats ? "KLD by probes" : "by what leaving experts out changes in the residual stream", k->power,

@@ -209,6 +209,7 @@ static void show_routed(const struct moe *m)
 
     if (!p || !p->routed)
         return;
+    assert(outputs);
     for (size_t i = 0; i < pairs; i++) {
         float *to = outputs + i * m->width;
         const float *y = output_of(m, i, to);

@@ -26,6 +26,9 @@ static void make_sums(struct wn_saliency *s)
     struct wn_err err;
 
     CHECK_OK(wn_saliency_init(s, LAYERS, experts, TOP_K, 4, SOURCES, labels, &err), &err);
+    free(s->loo_up_sq); /* an older archive's */
+    free(s->low[WN_SUM_LOO_UP_SQ]);
+    s->loo_up_sq = s->low[WN_SUM_LOO_UP_SQ] = NULL;
     for (uint32_t i = 0; i < SOURCES; i++) {
         s->source_tokens[i] = 300 - 200 * i;
         for (uint32_t l = 1; l < LAYERS; l++)

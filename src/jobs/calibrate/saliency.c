@@ -156,7 +156,6 @@ void wn_saliency_release(struct wn_saliency *s)
     free(s->source_half_tokens);
     free(s->source_sequences);
     free(s->corpora);
-    free(s->loo_up_sq);
     wn_probes_release(&s->probes);
     *s = (struct wn_saliency){0};
 }

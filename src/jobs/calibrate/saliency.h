@@ -61,8 +61,6 @@ struct wn_saliency {
 
     uint32_t mean_width; /* channels of the mean outputs that its file has (saliency_means.h); 0: none */
 
-    double *loo_up_sq; /* [source][layer] */
-
     double *act_mag; /* [layer][latent] sum of the absolute latent input; NULL when latent_size is 0 */
     uint64_t *act_n; /* [layer] tokens summed in act_mag */
 

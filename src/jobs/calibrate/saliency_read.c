@@ -169,7 +169,6 @@ static bool read_sources(struct wn_saliency *s, const struct wn_npz *z, struct w
     if (!wn_archive_take_counts(z, "per_source_counts", 3, shape, &s->source_counts, err) ||
         !wn_archive_take_counts(z, "source_tokens", 1, shape, &s->source_tokens, err) ||
         !wn_archive_take_sums(z, "max_norm", 3, shape, &s->max_norm, err) ||
-        !wn_archive_take_sums(z, "loo_up_sq", 2, shape, &s->loo_up_sq, err) ||
         !wn_archive_take_counts(z, "source_half_tokens", 2, half, &s->source_half_tokens, err) ||
         !wn_archive_take_counts(z, "source_sequences", 1, shape, &s->source_sequences, err))
         return false;

@@ -21,9 +21,20 @@ static double powered(double x, double power)
     return power == 1 ? x : x > 0x1p-1000 ? wn_exact_exp(power * wn_exact_log(x)) : 0;
 }
 
+/* Counts of an imatrix, and archives of before, have no such sums, or nothing in them. */
+static bool has_proxy(const struct wn_saliency *s)
+{
+    size_t n = (size_t)s->source_count * s->layer_count;
+
+    for (size_t i = 0; s->loo_up_sq && i < n; i++)
+        if (s->loo_up_sq[i] > 0)
+            return true;
+    return false;
+}
+
 enum wn_plan_basis wn_loss_basis(const struct wn_saliency *s)
 {
-    return s->probes.points ? WN_BASIS_PROBE : s->loo_up_sq ? WN_BASIS_PROXY : WN_BASIS_NONE;
+    return s->probes.points ? WN_BASIS_PROBE : has_proxy(s) ? WN_BASIS_PROXY : WN_BASIS_NONE;
 }
 
 /* ---- tables ---- */
@@ -190,7 +201,7 @@ static bool check(const struct wn_saliency *s, enum wn_plan_basis basis, double 
 {
     if (basis == WN_BASIS_PROBE && !s->probes.points)
         return wn_fail(err, WN_ERR_ARG, "the archive has no probes: winnow probe adds them");
-    if (basis == WN_BASIS_PROXY && !s->loo_up_sq)
+    if (basis == WN_BASIS_PROXY && !has_proxy(s))
         return wn_fail(err, WN_ERR_ARG, "the archive has no 'loo_up_sq', which a calibration of this version writes");
     return power == 0 || (power >= WN_POWER_LEAST && power <= WN_POWER_MOST) ||
            wn_fail(err, WN_ERR_ARG, "a power of %g is not within %g .. %g", power, WN_POWER_LEAST, WN_POWER_MOST);
