@@ -86,7 +86,7 @@ static void add_routed(void *arg, int32_t layer, const uint32_t *ids, const floa
 
 static uint32_t *window_of(const char *path, struct wn_err *err)
 {
-    size_t bytes, n;
+    size_t bytes, n = 0;
     char *text = wn_file_slurp(path, 1 << 20, &bytes, err);
     uint32_t *ids = NULL;
 
