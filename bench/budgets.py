@@ -19,6 +19,7 @@ ROWS = {
     "loo": (["--criterion", "loo"], "off"),
     "probe": (["--budget", "probe"], "off"),
     "proxy": (["--budget", "proxy"], "off"),
+    "global raw": (["--budget", "global", "--raw"], "off"),
     "ghosts skip": ([], "skip"),
     "ghosts mean": ([], "mean"),
     "probe, ghosts skip": (["--budget", "probe"], "skip"),

@@ -13,7 +13,7 @@
 #define POINTS_MOST 16
 
 static struct {
-    char *corpus, *out, *work, *ram, *keep, *criterion, *weights;
+    char *corpus, *out, *work, *ram, *keep, *criterion, *weights, *ghosts;
     long long tokens;
     int sequence, fresh, force, dry_run;
 } o;
@@ -29,6 +29,10 @@ static const struct poptOption table[] = {
      "P%[,P%]"},
     {"criterion", 0, POPT_ARG_STRING, &o.criterion, 0, "which experts go, as plan has it (default reap)", "NAME"},
     {"weights", 'w', POPT_ARG_STRING, &o.weights, 0, "weight per source, as plan has it", "en=1,code=2"},
+    {"ghosts", 0, POPT_ARG_STRING, &o.ghosts, 0,
+     "what the experts that go give: off (the router takes its next choice; the default), skip (nothing) or mean "
+     "(their mean output, of an archive with means)",
+     "MODE"},
     {"ram", 0, POPT_ARG_STRING, &o.ram, 0, "refuse to start when more memory would be needed", "SIZE"},
     {"work", 0, POPT_ARG_STRING, &o.work, 0, "folder of the resumable state (default: OUT.npz.work)", "DIR"},
     {"fresh", 0, POPT_ARG_NONE, &o.fresh, 0, "start anew, whatever an earlier run left", NULL},
@@ -170,6 +174,8 @@ static int run(const struct command *self, int argc, const char **argv)
         return EXIT_USAGE;
     if (o.ram && p.ram == 0)
         return opt_wrong(self, "--ram %s: that is no memory at all; without --ram there is no limit", o.ram);
+    if (!opt_ghosts(self, o.ghosts, &p.ghosts))
+        return EXIT_USAGE;
     p.archive = args[1];
     p.corpus = o.corpus;
     p.out = o.out;

@@ -34,11 +34,12 @@ struct wn_layer_probe_options {
     const char *criterion; /* which experts go, as plans have it; NULL: "reap" */
     const struct wn_source_weight *weights;
     size_t weight_count;
-    uint32_t sequence;   /* tokens; 0: 512 */
-    uint64_t max_tokens; /* 0: WN_PROBE_TOKENS. Whole sequences, evenly from the front of the corpus: the mix stays */
-    const char *work;    /* folder of the resumable state (its parent must exist); NULL: OUT.work. Removed when done */
-    bool fresh;          /* ignore what an earlier run left */
-    uint64_t ram;        /* bytes; 0: no limit. A need above it is refused with the smallest workable number */
+    enum wn_ghosts ghosts; /* what the dropped give in their layer; WN_GHOSTS_BUILT is off. Means are the archive's */
+    uint32_t sequence;     /* tokens; 0: 512 */
+    uint64_t max_tokens;   /* 0: WN_PROBE_TOKENS. Whole sequences, evenly from the front of the corpus: the mix stays */
+    const char *work; /* folder of the resumable state (its parent must exist); NULL: OUT.work. Removed when done */
+    bool fresh;       /* ignore what an earlier run left */
+    uint64_t ram;     /* bytes; 0: no limit. A need above it is refused with the smallest workable number */
     /* Told what the run takes, before anything is written; false stops it there. May be NULL. */
     wn_layer_probe_need_fn *told;
     void *told_arg;

@@ -106,6 +106,12 @@ static double divergence(const struct by_hand *h, uint32_t source)
     return sum / (double)n;
 }
 
+static bool is_gone(const struct wn_saliency *s, uint32_t point, uint32_t layer, uint32_t expert)
+{
+    return s->probes.mask[((size_t)point * PROBE_LAYERS + layer) * PROBE_EXPERTS + expert];
+}
+
+/* The router's next choice comes in ... */
 static void mask(struct by_hand *h, const struct wn_saliency *s, uint32_t point, uint32_t layer, bool on)
 {
     float *bias = h->weights->layers[layer].mixture.router_bias;
@@ -114,32 +120,44 @@ static void mask(struct by_hand *h, const struct wn_saliency *s, uint32_t point,
     for (uint32_t e = 0; e < PROBE_EXPERTS; e++) {
         if (on)
             before[e] = bias[e];
-        bias[e] = before[e];
-        if (on && s->probes.mask[((size_t)point * PROBE_LAYERS + layer) * PROBE_EXPERTS + e])
-            bias[e] = -INFINITY;
+        bias[e] = on && is_gone(s, point, layer, e) ? -INFINITY : before[e];
     }
 }
 
-/* Every figure, to the bit. */
-static void each_figure_is_that_of_a_model_with_that_layer_masked(void **state)
+/* ... or nothing does. */
+static void make_ghosts(struct by_hand *h, const struct wn_saliency *s, uint32_t point, uint32_t layer, bool on)
 {
+    static uint32_t serves[PROBE_EXPERTS];
+    uint32_t n = 0;
+
+    for (uint32_t e = 0; e < PROBE_EXPERTS; e++)
+        serves[e] = is_gone(s, point, layer, e) ? WN_GHOST + n++ : e;
+    h->weights->layers[layer].mixture.serves = on ? serves : NULL;
+}
+
+/* Every figure, to the bit. */
+static void check_figures(enum wn_ghosts ghosts, const char *settings)
+{
+    void (*change)(struct by_hand *, const struct wn_saliency *, uint32_t, uint32_t, bool) =
+        ghosts == WN_GHOSTS_SKIP ? make_ghosts : mask;
     struct probing p = probe_fresh();
     struct wn_saliency s;
     struct by_hand h;
     struct wn_err err;
 
-    (void)state;
+    p.o.ghosts = ghosts;
     CHECK_OK(probe_run(&p, &err), &err);
     CHECK_OK(wn_saliency_read(&s, p.o.out, &err), &err);
     assert_int_equal(s.probes.points, 2);
     assert_int_equal(s.probes.tokens[0] + s.probes.tokens[1], ALL_TOKENS);
+    assert_true(wn_test_contains(s.probes.settings, settings));
     open_by_hand(&h);
     run_all(&h, h.whole);
     for (uint32_t point = 0; point < 2; point++)
         for (uint32_t layer = 1; layer < PROBE_LAYERS; layer++) {
-            mask(&h, &s, point, layer, true);
+            change(&h, &s, point, layer, true);
             run_all(&h, h.masked);
-            mask(&h, &s, point, layer, false);
+            change(&h, &s, point, layer, false);
             for (uint32_t i = 0; i < 2; i++) {
                 double got = s.probes.kld[((size_t)point * 2 + i) * PROBE_LAYERS + layer], want = divergence(&h, i);
 
@@ -149,6 +167,18 @@ static void each_figure_is_that_of_a_model_with_that_layer_masked(void **state)
         }
     close_by_hand(&h);
     wn_saliency_release(&s);
+}
+
+static void each_figure_is_that_of_a_model_with_that_layer_masked(void **state)
+{
+    (void)state;
+    check_figures(WN_GHOSTS_OFF, "criterion reap, sequences of 20 tokens");
+}
+
+static void ghosts_may_take_the_place_of_the_next_choice(void **state)
+{
+    (void)state;
+    check_figures(WN_GHOSTS_SKIP, "sequences of 20 tokens, ghosts skip");
 }
 
 /* ---- whom it drops ---- */
@@ -405,6 +435,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_figure_is_that_of_a_model_with_that_layer_masked),
+        cmocka_unit_test(ghosts_may_take_the_place_of_the_next_choice),
         cmocka_unit_test(who_goes_is_who_a_plan_of_that_share_drops),
         cmocka_unit_test(threads_chunks_and_memory_change_no_byte),
         cmocka_unit_test(a_smaller_chunk_changes_no_byte),

@@ -12,7 +12,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Masks are what criterion, weights, shares and archive come to: where they agree, so do the results. */
+/* A point's ghosts, and what they give. */
+static uint64_t ghosts_hash(const struct wn_probing *p, const struct wn_dropped *d)
+{
+    uint64_t hash = 0;
+
+    for (uint32_t i = 0; d->serves && i < p->archive.layer_count; i++) {
+        const struct wn_matrix *m = &d->ghosts[i];
+
+        hash = hash * 31 + m->rows + 1;
+        if (m->rows)
+            hash =
+                hash * 31 + wn_bytes_hash((struct wn_bytes){(const char *)m->data, (size_t)(m->rows * m->row_bytes)});
+    }
+    return hash;
+}
+
+/*
+ * Masks are what criterion, weights, shares and archive come to: where they and what ghosts give agree, so do the
+ * results.
+ */
 static void masks_fingerprint(const struct wn_probing *p, char *out, size_t size)
 {
     const struct wn_saliency *s = &p->archive;
@@ -21,6 +40,8 @@ static void masks_fingerprint(const struct wn_probing *p, char *out, size_t size
 
     for (uint32_t i = 0; i < s->source_count; i++)
         hash = hash * 31 + wn_bytes_hash(wn_bytes_of(s->source[i]));
+    for (uint32_t i = 0; i < p->probes.points; i++)
+        hash = hash * 31 + ghosts_hash(p, &p->dropped[i]);
     (void)snprintf(out, size, "%016" PRIx64, hash);
 }
 

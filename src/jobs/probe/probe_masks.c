@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <winnow/version.h>
 
 struct masking {
@@ -98,6 +99,9 @@ static bool describe(const struct masking *m, struct wn_err *err)
     int used = snprintf(text, size, "winnow " WINNOW_VERSION ", criterion %s, sequences of %" PRIu32 " tokens",
                         wn_criterion_name(m->criterion), m->p->corpus.longest);
 
+    if (m->p->options->ghosts == WN_GHOSTS_SKIP || m->p->options->ghosts == WN_GHOSTS_MEAN)
+        used += snprintf(text + used, size - (size_t)used, ", ghosts %s", wn_ghosts_name(m->p->options->ghosts));
+
     for (size_t i = 0; i < o->weight_count && used > 0 && (size_t)used < size; i++) {
         char number[WN_NUMBER_BYTES];
 
@@ -127,6 +131,26 @@ static bool run(struct masking *m, struct wn_err *err)
     return m->rank != NULL;
 }
 
+/* The same as layers take it, with what the dropped give. */
+static bool make_dropped(struct wn_probing *p, struct wn_err *err)
+{
+    size_t flags = (size_t)p->archive.layer_count * p->archive.expert_count;
+
+    p->dropped = wn_alloc(p->probes.points, sizeof *p->dropped, err);
+    for (uint32_t i = 0; p->dropped && i < p->probes.points; i++) {
+        struct wn_dropped *d = &p->dropped[i];
+
+        d->experts = p->archive.expert_count;
+        d->flags = wn_alloc(flags, sizeof *d->flags, err);
+        if (!d->flags)
+            return false;
+        memcpy(d->flags, p->probes.mask + i * flags, flags);
+        if (!wn_dropped_make_ghosts(d, p->options->ghosts, p->options->archive, p->model, err))
+            return false;
+    }
+    return p->dropped != NULL;
+}
+
 bool wn_probing_mask(struct wn_probing *p, struct wn_err *err)
 {
     struct masking m = {.p = p};
@@ -140,7 +164,7 @@ bool wn_probing_mask(struct wn_probing *p, struct wn_err *err)
          take_points(&p->probes, p->options, err) && (run(&m, err) || wn_fail_in(err, "'%s'", p->options->archive));
     free(m.factor);
     free(m.rank);
-    if (!ok)
+    if (!ok || !make_dropped(p, err))
         return false;
     for (uint32_t i = 0; i < p->corpus.source_count; i++)
         p->probes.tokens[p->source[i]] = p->corpus.source[i].tokens;

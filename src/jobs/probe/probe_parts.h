@@ -25,7 +25,8 @@ struct wn_probing {
     struct wn_saliency archive;
     uint32_t *source; /* [corpus.source_count] the archive's number of each; owned, like all here */
     struct wn_probes probes;
-    uint32_t *layer; /* [layer_count] those with experts, rising */
+    struct wn_dropped *dropped; /* [point] the masks, as layers take them */
+    uint32_t *layer;            /* [layer_count] those with experts, rising */
     uint32_t layer_count;
     struct wn_layer_probe_need need;
 };
@@ -35,7 +36,7 @@ WN_CHECKED bool wn_probing_init(struct wn_probing *p, const struct wn_model *m, 
                                 const struct wn_layer_probe_options *o, struct wn_err *err);
 void wn_probing_release(struct wn_probing *p);
 
-/* probe_masks.c: fills kept, mask, dropped, tokens and settings of the probes. */
+/* probe_masks.c: fills kept, mask, dropped, tokens and settings of the probes, and `dropped`. */
 WN_CHECKED bool wn_probing_mask(struct wn_probing *p, struct wn_err *err);
 
 /* Ways: 0 is the whole model's, way 1 + i that of probe i; probes come layer by layer, in each point by point. */

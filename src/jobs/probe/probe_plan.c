@@ -294,6 +294,9 @@ void wn_probing_release(struct wn_probing *p)
 {
     wn_corpus_release(&p->corpus);
     wn_saliency_release(&p->archive);
+    for (uint32_t i = 0; p->dropped && i < p->probes.points; i++)
+        wn_dropped_release(&p->dropped[i]);
+    free(p->dropped);
     wn_probes_release(&p->probes);
     free(p->source);
     free(p->layer);

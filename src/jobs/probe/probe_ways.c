@@ -53,11 +53,7 @@ static bool embedded(void *arg, uint64_t done, struct wn_err *err)
 /* The one place where a layer is masked; who binds it anew has it whole again. */
 static void mask(const struct wn_probing *p, uint32_t way, struct wn_layer *layer)
 {
-    size_t layers = p->archive.layer_count, experts = p->archive.expert_count;
-    const struct wn_dropped dropped = {.flags = p->probes.mask + wn_way_point(p, way) * layers * experts,
-                                       .experts = p->archive.expert_count};
-
-    wn_dropped_mask(&dropped, layer);
+    wn_dropped_mask(&p->dropped[wn_way_point(p, way)], layer);
 }
 
 static bool compute(struct drive *d, const struct wn_layer *layer, struct wn_err *err)
