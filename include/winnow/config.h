@@ -7,6 +7,10 @@
 
 #include <winnow/error.h>
 
+/* No model is taken to have more: far above any, and few enough for a list entry each. */
+#define WN_LAYERS_MAX  65536
+#define WN_EXPERTS_MAX 65536 /* of one layer */
+
 enum wn_attention { WN_ATTENTION_KDA, WN_ATTENTION_MLA };
 enum wn_activation { WN_ACTIVATION_SITU, WN_ACTIVATION_SILU };
 

@@ -9,11 +9,10 @@
  * can overflow 64 bits; and that heads x dim fits 32. What also grows with tokens has no such limit: the cache and the
  * scratch of a session are added up with care (engine/state.c, wn_room).
  */
-#define MAX_LAYERS 65536
-#define MAX_WIDTH  (1u << 20)
-#define MAX_INNER  (1u << 24)
-#define MAX_LONG   INT32_MAX
-#define MAX_TAPS   8
+#define MAX_WIDTH (1u << 20)
+#define MAX_INNER (1u << 24)
+#define MAX_LONG  INT32_MAX
+#define MAX_TAPS  8
 
 struct dim {
     const char *name;
@@ -34,7 +33,7 @@ static bool check_dims(const struct dim *d, size_t n, struct wn_err *err)
 static bool check_widths(const struct wn_config *c, struct wn_err *err)
 {
     const struct dim dims[] = {
-        {"num_hidden_layers", c->layer_count, 1, MAX_LAYERS},
+        {"num_hidden_layers", c->layer_count, 1, WN_LAYERS_MAX},
         {"hidden_size", c->hidden_size, 1, MAX_WIDTH},
         {"vocab_size", c->vocab_size, 1, MAX_LONG},
         {"max_position_embeddings", c->context_length, 1, MAX_LONG},
@@ -54,7 +53,7 @@ static bool check_widths(const struct wn_config *c, struct wn_err *err)
         {"num_experts", c->expert_count, 0, MAX_WIDTH},
         {"router_rows", c->router_rows, 0, MAX_WIDTH},
         {"num_experts_per_token", c->experts_per_token, 0, MAX_WIDTH},
-        {"attn_res_block_size", c->attn_res_block, 0, MAX_LAYERS},
+        {"attn_res_block_size", c->attn_res_block, 0, WN_LAYERS_MAX},
     };
     const struct dim inner[] = {
         {"linear_attn_config: num_heads x head_dim", (uint64_t)c->kda_heads * c->kda_head_dim, 1, MAX_INNER},

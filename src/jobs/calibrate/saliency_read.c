@@ -7,6 +7,7 @@
 #include "base/bytes.h"
 #include "jobs/calibrate/archive_arrays.h"
 #include "jobs/calibrate/saliency_means.h"
+#include <winnow/config.h>
 
 #include <inttypes.h>
 #include <math.h>
@@ -16,8 +17,6 @@
 #define LABEL_BYTES 256
 
 /* Upper limits that no model comes near; they keep products of claims small. */
-#define LAYERS_MAX  65536
-#define EXPERTS_MAX 65536
 #define SOURCES_MAX 65536
 #define CORPORA_MAX 65536
 
@@ -58,7 +57,8 @@ static bool read_shape(struct wn_saliency *s, const struct wn_npz *z, struct wn_
 
     if (!a)
         return wn_fail(err, WN_ERR_FORMAT, "there is no array 'saliency' in it");
-    if (a->dims != 2 || a->shape[0] == 0 || a->shape[1] == 0 || a->shape[0] > LAYERS_MAX || a->shape[1] > EXPERTS_MAX)
+    if (a->dims != 2 || a->shape[0] == 0 || a->shape[1] == 0 || a->shape[0] > WN_LAYERS_MAX ||
+        a->shape[1] > WN_EXPERTS_MAX)
         return wn_fail(err, WN_ERR_FORMAT, "'saliency' is not an array of layers and experts");
     layers = a->shape[0];
     experts = a->shape[1];

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "formats/source.h"
 #include "model/parts.h"
+#include <winnow/config.h>
 
 #include <inttypes.h>
 #include <math.h>
@@ -12,13 +13,12 @@
 
 #define COUNTS     ".counts"
 #define NAME_BYTES 256
-#define LAYERS_MAX 65536
 #define SUMS_MAX   (1 << 24)  /* layers x experts: K3 has 83,328, and a small file must not ask for all memory */
 #define EXACT_MAX  16777216.0 /* beyond it f32 leaves numbers out: a count there has been rounded */
 
 struct reading {
     const struct wn_source *source;
-    uint32_t *experts; /* [LAYERS_MAX] of each layer, 0: none */
+    uint32_t *experts; /* [WN_LAYERS_MAX] of each layer, 0: none */
     uint32_t layers;
     double tokens; /* the most that any matrix saw; 0: not told */
     struct wn_saliency *s;
@@ -67,7 +67,7 @@ static bool counted(const struct wn_tensor *t, char name[NAME_BYTES], struct wn_
 /* A stack of routed experts; the router and its bias run over experts too, but see every token. */
 static bool is_stack(const struct wn_tensor *t, const struct wn_part *part)
 {
-    return part->class == WN_CLASS_ROUTED && !part->router && part->layer >= 0 && part->layer < LAYERS_MAX &&
+    return part->class == WN_CLASS_ROUTED && !part->router && part->layer >= 0 && part->layer < WN_LAYERS_MAX &&
            wn_tensor_elements(t) > 1;
 }
 
@@ -107,7 +107,7 @@ static bool look(struct reading *r, struct wn_err *err)
             r->tokens = fmax(r->tokens, count);
             continue;
         }
-        if (n > LAYERS_MAX || (r->experts[part.layer] && r->experts[part.layer] != n))
+        if (n > WN_LAYERS_MAX || (r->experts[part.layer] && r->experts[part.layer] != n))
             return wn_fail(err, WN_ERR_FORMAT, "'%s' counts %" PRIu64 " experts, others of layer %" PRId32 " %" PRIu32,
                            t->name, n, part.layer, r->experts[part.layer]);
         r->experts[part.layer] = (uint32_t)n;
@@ -216,7 +216,7 @@ bool wn_imatrix_read(struct wn_saliency *s, const char *path, uint32_t top_k, st
     *s = (struct wn_saliency){0};
     if (!source)
         return false;
-    r.experts = wn_alloc(LAYERS_MAX, sizeof *r.experts, err);
+    r.experts = wn_alloc(WN_LAYERS_MAX, sizeof *r.experts, err);
     ok = r.experts && (read_all(&r, top_k, err) || wn_fail_in(err, "'%s'", path));
     free(r.experts);
     wn_source_close(source);

@@ -2,6 +2,7 @@
  * Reading a plan (docs/formats/plan.md). Keys that are not known are left alone; what is known must be right, since a
  * plan that is taken wrongly makes a model that looks sound.
  */
+#include <winnow/config.h>
 #include <winnow/plan.h>
 
 #include "base/alloc.h"
@@ -17,8 +18,6 @@
 #include <string.h>
 
 #define PLAN_BYTES_MAX ((uint64_t)256 << 20)
-#define LAYERS_MAX     65536
-#define EXPERTS_MAX    65536
 
 static bool take_u32(const json_t *object, const char *key, bool required, uint32_t limit, uint32_t *value,
                      struct wn_err *err)
@@ -56,12 +55,12 @@ static bool parse_layer_number(const char *key, uint32_t *layer)
     if (!*key || (key[0] == '0' && key[1]))
         return false;
     for (const char *c = key; *c; c++) {
-        if (*c < '0' || *c > '9' || n >= LAYERS_MAX)
+        if (*c < '0' || *c > '9' || n >= WN_LAYERS_MAX)
             return false;
         n = n * 10 + (uint32_t)(*c - '0');
     }
     *layer = n;
-    return n < LAYERS_MAX;
+    return n < WN_LAYERS_MAX;
 }
 
 /* seen: one byte an expert, all zero. */
@@ -305,9 +304,9 @@ static bool parse_root(struct wn_plan *p, const json_t *root, struct wn_err *err
 
     if (!json_is_object(root))
         return wn_fail(err, WN_ERR_FORMAT, "a plan is a JSON object");
-    if (!take_u32(root, "num_experts", true, EXPERTS_MAX, &p->num_experts, err) ||
-        !take_u32(root, "top_k", true, EXPERTS_MAX, &p->top_k, err) ||
-        !take_u32(root, "min_experts", false, EXPERTS_MAX, &p->min_experts, err) ||
+    if (!take_u32(root, "num_experts", true, WN_EXPERTS_MAX, &p->num_experts, err) ||
+        !take_u32(root, "top_k", true, WN_EXPERTS_MAX, &p->top_k, err) ||
+        !take_u32(root, "min_experts", false, WN_EXPERTS_MAX, &p->min_experts, err) ||
         !take_text(root, "mode", p->mode, sizeof(p->mode), err))
         return false;
     if (p->top_k == 0 || p->top_k > p->num_experts || p->min_experts > p->num_experts)

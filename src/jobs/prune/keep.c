@@ -5,14 +5,11 @@
 #include "base/alloc.h"
 #include "jobs/prune/keep_parts.h"
 #include "jobs/prune/twins.h"
+#include <winnow/config.h>
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Far above any model; what a name claims is not believed beyond this. */
-#define LAYERS_MAX  65536
-#define EXPERTS_MAX 65536
 
 /*
  * Tensors that count a layer's experts alike: the router's, but in builds with ghosts the list of its experts' rows,
@@ -32,12 +29,12 @@ struct seen {
 };
 
 struct census {
-    struct seen *layer; /* [LAYERS_MAX] */
+    struct seen *layer; /* [WN_LAYERS_MAX] */
 };
 
 static bool count_named(struct seen *l, const struct wn_tensor *t, uint32_t expert, struct wn_err *err)
 {
-    if (expert >= EXPERTS_MAX)
+    if (expert >= WN_EXPERTS_MAX)
         return wn_fail(err, WN_ERR_FORMAT, "tensor '%s': expert number %" PRIu32 " is not believable", t->name, expert);
     if (expert >= l->named) {
         uint32_t *p = wn_grow(l->tensors, &l->room, expert + 1, sizeof(*p), err);
@@ -65,12 +62,12 @@ static bool count_tensor(struct census *c, const struct wn_tensor *t, const stru
 
     if (part->axis == WN_AXIS_NONE && !part->expert_rows)
         return true;
-    if (part->layer < 0 || part->layer >= LAYERS_MAX)
+    if (part->layer < 0 || part->layer >= WN_LAYERS_MAX)
         return wn_fail(err, WN_ERR_FORMAT, "tensor '%s' has experts, but is in no layer that can be told", t->name);
     l = &c->layer[part->layer];
     if (part->axis == WN_AXIS_NAME)
         return count_named(l, t, part->expert, err);
-    if (t->dims == 0 || t->shape[0] == 0 || t->shape[0] > EXPERTS_MAX)
+    if (t->dims == 0 || t->shape[0] == 0 || t->shape[0] > WN_EXPERTS_MAX)
         return wn_fail(err, WN_ERR_FORMAT, "tensor '%s' should have experts as its outermost dimension", t->name);
     kind = part->expert_rows ? EXPERT_ROWS : part->router ? ROUTER : part->low ? LOW_STACK : STACK;
     if (l->outer[kind].n == 0) {
@@ -131,7 +128,7 @@ static bool take_census(struct census *c, const struct wn_source *source, struct
 {
     struct wn_part part;
 
-    c->layer = wn_alloc(LAYERS_MAX, sizeof(*c->layer), err);
+    c->layer = wn_alloc(WN_LAYERS_MAX, sizeof(*c->layer), err);
     if (!c->layer)
         return false;
     for (size_t i = 0; i < wn_source_tensor_count(source); i++) {
@@ -141,7 +138,7 @@ static bool take_census(struct census *c, const struct wn_source *source, struct
         if (!count_tensor(c, t, &part, err))
             return false;
     }
-    for (uint32_t l = 0; l < LAYERS_MAX; l++)
+    for (uint32_t l = 0; l < WN_LAYERS_MAX; l++)
         if (!check_seen(&c->layer[l], l, err))
             return false;
     return true;
@@ -149,7 +146,7 @@ static bool take_census(struct census *c, const struct wn_source *source, struct
 
 static void release_census(struct census *c)
 {
-    for (uint32_t l = 0; c->layer && l < LAYERS_MAX; l++)
+    for (uint32_t l = 0; c->layer && l < WN_LAYERS_MAX; l++)
         free(c->layer[l].tensors);
     free(c->layer);
 }
@@ -239,9 +236,9 @@ static bool check_whole(const struct seen *s, struct wn_err *err)
 static bool find_layers(struct wn_keep *k, const struct wn_plan *plan, struct wn_err *err)
 {
     struct census c = {0};
-    bool ok = take_census(&c, k->source, err) && (k->layers = wn_alloc(LAYERS_MAX, sizeof(*k->layers), err));
+    bool ok = take_census(&c, k->source, err) && (k->layers = wn_alloc(WN_LAYERS_MAX, sizeof(*k->layers), err));
 
-    for (uint32_t l = 0; ok && l < LAYERS_MAX; l++) {
+    for (uint32_t l = 0; ok && l < WN_LAYERS_MAX; l++) {
         const struct seen *s = &c.layer[l];
         uint32_t experts = s->named ? s->named : (uint32_t)outer_count(s);
 

@@ -4,21 +4,20 @@
 #include "base/bits.h"
 #include "jobs/calibrate/saliency_means.h"
 #include "jobs/hashing.h"
+#include <winnow/config.h>
 
 #include <inttypes.h>
 #include <stdlib.h>
 
 /* Far above any model; no product of them overflows. */
-#define LAYERS_MAX  65536
-#define EXPERTS_MAX 65536
-#define WIDTH_MAX   (1u << 20)
+#define WIDTH_MAX (1u << 20)
 
 static bool take_shape(struct wn_means *m, struct wn_err *err)
 {
     const struct wn_npy *a = &m->part.array;
 
-    if (a->kind != WN_NPY_F16 || a->dims != 3 || a->elements == 0 || a->shape[0] > LAYERS_MAX ||
-        a->shape[1] > EXPERTS_MAX || a->shape[2] > WIDTH_MAX)
+    if (a->kind != WN_NPY_F16 || a->dims != 3 || a->elements == 0 || a->shape[0] > WN_LAYERS_MAX ||
+        a->shape[1] > WN_EXPERTS_MAX || a->shape[2] > WIDTH_MAX)
         return wn_fail(err, WN_ERR_FORMAT, "'%s' is no array of 16-bit floats by layer, expert and channel",
                        WN_MEANS_KEY);
     m->layers = (uint32_t)a->shape[0];

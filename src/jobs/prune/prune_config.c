@@ -167,7 +167,10 @@ static bool check_layers(const struct wn_keep *k, int list, uint64_t layers, str
 {
     uint32_t last = k->layers[k->layer_count - 1].layer;
 
-    if (layers == 0 || layers > UINT32_MAX || last >= layers)
+    if (layers > WN_LAYERS_MAX)
+        return wn_fail(err, WN_ERR_FORMAT, "'num_hidden_layers' is %" PRIu64 ", at most %d are possible", layers,
+                       WN_LAYERS_MAX);
+    if (last >= layers)
         return wn_fail(err, WN_ERR_FORMAT,
                        "layer %" PRIu32 " has experts, but 'num_hidden_layers' is %" PRIu64
                        ", so '%s' cannot hold its number",

@@ -2,13 +2,12 @@
 #include "jobs/prune/seal.h"
 #include "base/alloc.h"
 #include "model/parts.h"
+#include <winnow/config.h>
 
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define LAYERS_MAX 65536
 
 /* ---- parts ---- */
 
@@ -56,7 +55,7 @@ static bool walk_tensors(struct wn_expert_parts *p, enum wn_container container,
         struct wn_tensor t = at(arg, i);
 
         wn_part_of(container, t.name, &part);
-        if (part.axis == WN_AXIS_NONE || part.layer < 0 || part.layer >= LAYERS_MAX)
+        if (part.axis == WN_AXIS_NONE || part.layer < 0 || part.layer >= WN_LAYERS_MAX)
             continue;
         if (!add && is_stack(&part, &t) && !part.low)
             first_bank[part.layer] = (uint32_t)t.shape[0];
@@ -69,7 +68,7 @@ static bool walk_tensors(struct wn_expert_parts *p, enum wn_container container,
 bool wn_expert_parts_find(struct wn_expert_parts *p, enum wn_container container, size_t n, wn_tensor_fn *at,
                           const void *arg, struct wn_err *err)
 {
-    uint32_t *first_bank = wn_alloc(LAYERS_MAX, sizeof *first_bank, err);
+    uint32_t *first_bank = wn_alloc(WN_LAYERS_MAX, sizeof *first_bank, err);
     bool ok;
 
     *p = (struct wn_expert_parts){0};
