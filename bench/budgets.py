@@ -3,7 +3,7 @@
 
   bench/budgets.py --winnow build/release/cli/winnow --out DIR [--windows 32] [--rows reap,share,...]
 
-Calibrates k3-mini once on the bundled corpus, with means, and probes it. For every weighting and budget each row's plan is
+Calibrates k3-mini once on the bundled corpus, with means, and probes it, for plain builds and for ghosts. For every weighting and budget each row's plan is
 scored against the whole model on held-out text (eval --masked --against, which agrees bit for bit with the build), and
 compared with the first row in pairs of windows. Finished results are kept in DIR: a stopped run goes on.
 """
@@ -12,7 +12,8 @@ import os
 
 from fidelity import BUDGETS, DOMAINS, WEIGHTS, Bench, against_first, cell
 
-# name: (words for plan, ghosts)
+# name: (words for plan, ghosts[, archive])
+GHOSTS_PROBED = "saliency-ghosts.npz"
 ROWS = {
     "reap": ([], "off"),
     "share": (["--criterion", "share"], "off"),
@@ -26,28 +27,34 @@ ROWS = {
     "probe, ghosts mean": (["--budget", "probe"], "mean"),
     "probe, share, ghosts mean": (["--budget", "probe", "--criterion", "share"], "mean"),
     "probe, loo, ghosts mean": (["--budget", "probe", "--criterion", "loo"], "mean"),
+    "probe of ghosts, ghosts mean": (["--budget", "probe"], "mean", GHOSTS_PROBED),
+    "proxy, ghosts mean": (["--budget", "proxy"], "mean"),
 }
 
 
 class Budgets(Bench):
     def calibrate(self):
-        if os.path.exists(self.path("saliency.npz")):
-            return
         corpus = os.path.join(self.corpora, "calib-mixed.jsonl")
-        self.winnow("calibrate", self.model, "--corpus", corpus, "--means", "-o", self.path("whole.npz"), "--work",
-                    self.path("work"))
-        self.winnow("probe", self.model, self.path("whole.npz"), "--corpus", corpus, "--keep", "75%,50%,25%", "-o",
-                    self.path("saliency.npz"), "--work", self.path("work"))
+        if not os.path.exists(self.path("whole.npz")):
+            self.winnow("calibrate", self.model, "--corpus", corpus, "--means", "-o", self.path("whole.npz"), "--work",
+                        self.path("work"))
+        for archive, ghosts in ("saliency.npz", "off"), (GHOSTS_PROBED, "mean"):
+            if os.path.exists(self.path(archive)):
+                continue
+            self.winnow("probe", self.model, self.path("whole.npz"), "--corpus", corpus, "--keep", "75%,50%,25%", "--ghosts",
+                        ghosts, "-o", self.path(archive), "--work", self.path("work"))
 
     def row(self, weights, budget, name):
-        words, ghosts = ROWS[name]
+        words, ghosts, archive = (*ROWS[name], "saliency.npz")[:3]
         keep = BUDGETS[budget]
         plan = f"{weights}-{keep}-{'-'.join(words).replace('--', '') or 'reap'}"
+        if archive == GHOSTS_PROBED:
+            plan += "-ghosts-probed"
         kept = f"{plan}-{ghosts}"
         if os.path.exists(self.path(kept + ".json")):
             return self.score(kept, self.model)
         words = words + ["--keep", str(keep)] + (["--weights", WEIGHTS[weights]] if WEIGHTS[weights] else [])
-        eval_words = ["--masked", self.plan(plan, *words), "--ghosts", ghosts]
+        eval_words = ["--masked", self.plan(plan, *words, archive=archive), "--ghosts", ghosts]
         if ghosts == "mean":
             eval_words += ["--saliency", self.path("saliency.npz")]
         return self.score(kept, self.model, *eval_words)
@@ -70,12 +77,13 @@ def main():
     p.add_argument("--windows", type=int, default=32)
     p.add_argument("--rows", default=",".join(ROWS), help="names of rows, with commas between them ('+' for a comma in one)")
     p.add_argument("--weights", default="mixed,en+code")
+    p.add_argument("--kept", default="71,50,36", help="per cents of the experts")
     args = p.parse_args()
     b = Budgets(args)
     b.calibrate()
     rows = args.rows.split(",") if args.rows != ",".join(ROWS) else list(ROWS)
     for weights in args.weights.split(","):
-        for budget in BUDGETS:
+        for budget in (f"{percent} %" for percent in args.kept.split(",")):
             print(f"\n### {budget} kept, weights {weights}\n")
             print("| | all | " + " | ".join(DOMAINS) +
                   " | same best token, % | perplexity ratio | to ghosts, % | misrouted, % |")

@@ -39,8 +39,8 @@ class Bench:
             self.winnow("calibrate", self.model, "--corpus", os.path.join(self.corpora, "calib-mixed.jsonl"), "-o",
                         self.path("saliency.npz"), "--work", self.path("work"))
 
-    def plan(self, name, *words):
-        self.winnow("plan", self.path("saliency.npz"), "-o", self.path(name + ".plan.json"), "--force", "--min-experts",
+    def plan(self, name, *words, archive="saliency.npz"):
+        self.winnow("plan", self.path(archive), "-o", self.path(name + ".plan.json"), "--force", "--min-experts",
                     "4", *words)
         return self.path(name + ".plan.json")
 

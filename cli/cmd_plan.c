@@ -250,30 +250,21 @@ static void warn_of_losers(const struct wn_plan_kept *k)
  * What a division among the layers would give, where the archive has by what to predict it and the user took the same
  * number in each. It is not the default, since other programs do not read such builds.
  */
-static void tell_better_budget(const char *archive, struct wn_plan_options p)
+static void tell_better_budget(const char *archive, struct wn_plan_options p, enum wn_plan_basis basis)
 {
-    static const struct {
-        enum wn_plan_mode mode;
-        const char *name;
-    } ways[] = {{WN_PLAN_PROBE, "probe"}, {WN_PLAN_PROXY, "proxy"}};
+    struct wn_plan_kept kept;
+    struct wn_plan plan;
+    struct wn_err ignored;
 
-    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
-        struct wn_plan_kept kept;
-        struct wn_plan plan;
-        struct wn_err ignored;
-
-        p.mode = ways[i].mode;
-        if (!wn_plan_make(archive, &p, &plan, &kept, &ignored))
-            continue;
-        if (kept.loss_same > LOSES * kept.loss)
-            talk("--budget %s is predicted to lose %.1f %% less with as many experts: builds of it are for winnow, "
-                 "other "
-                 "programs want the same number in each layer",
-                 ways[i].name, 100 * (1 - kept.loss / kept.loss_same));
-        wn_plan_kept_release(&kept);
-        wn_plan_release(&plan);
+    p.mode = basis == WN_BASIS_PROBE ? WN_PLAN_PROBE : WN_PLAN_PROXY;
+    if (basis == WN_BASIS_NONE || !wn_plan_make(archive, &p, &plan, &kept, &ignored))
         return;
-    }
+    if (kept.loss_same > LOSES * kept.loss)
+        talk("--budget %s is predicted to lose %.1f %% less with as many experts: builds of it are for winnow, other "
+             "programs want the same number in each layer",
+             wn_plan_basis_name(basis), 100 * (1 - kept.loss / kept.loss_same));
+    wn_plan_kept_release(&kept);
+    wn_plan_release(&plan);
 }
 
 /* Sizes the plan, if a model is there to be cut, and writes it where it is wanted. */
@@ -319,7 +310,7 @@ static int make(const char *archive, const struct wn_plan_options *p, const stru
     warn_of_losers(&kept);
     code = size_and_write(&shown, &plan, &ledger, &err) ? show(&shown) : talk_failed(&err);
     if (code == EXIT_SUCCESS && p->mode == WN_PLAN_UNIFORM && !common.quiet)
-        tell_better_budget(archive, *p);
+        tell_better_budget(archive, *p, kept.basis);
     wn_plan_kept_release(&kept);
     wn_plan_release(&plan);
     return code;
