@@ -103,9 +103,9 @@ static json_t *put_against(json_t *j, const struct wn_eval_against *a)
     j = json_put(j, "parent_perplexity", json_real(a->perplexity));
     j = put_figure(j, "ppl_ratio", &a->ratio);
     j = put_figure(j, "kld_mean", &a->kld);
-    j = json_put(j, "kld_median", json_real(a->kld_median));
-    j = json_put(j, "kld_p90", json_real(a->kld_p90));
-    j = json_put(j, "kld_p99", json_real(a->kld_p99));
+    j = put_figure(j, "kld_median", &a->kld_median);
+    j = put_figure(j, "kld_p90", &a->kld_p90);
+    j = put_figure(j, "kld_p99", &a->kld_p99);
     j = json_put(j, "kld_max", json_real(a->kld_max));
     j = put_figure(j, "argmax_agreement", &a->argmax);
     j = json_put(j, "argmax_same", json_integer((json_int_t)a->same));
@@ -203,10 +203,11 @@ static const char *text_figure(const struct wn_eval_figure *f, double scale, int
 static void say_divergence(const struct wn_eval_domain *d)
 {
     const struct wn_eval_against *a = &d->against;
-    char kld[64];
+    char kld[64], median[64], p90[64], p99[64];
 
-    say("%-16s %28s %10.5f %10.5f %10.5f %10.5f\n", d->domain, text_figure(&a->kld, 1, 5, kld), a->kld_median,
-        a->kld_p90, a->kld_p99, a->kld_max);
+    say("%-16s %26s %26s %26s %26s %9.5f\n", d->domain, text_figure(&a->kld, 1, 5, kld),
+        text_figure(&a->kld_median, 1, 5, median), text_figure(&a->kld_p90, 1, 5, p90),
+        text_figure(&a->kld_p99, 1, 5, p99), a->kld_max);
 }
 
 static void say_against(const struct wn_eval_domain *d)
@@ -223,7 +224,7 @@ static void say_comparison(const struct wn_eval_options *e, const struct wn_eval
 {
     bool few = false;
 
-    say("%-16s %28s %10s %10s %10s %10s\n", "KLD, nats", "mean", "median", "p90", "p99", "max");
+    say("%-16s %26s %26s %26s %26s %9s\n", "KLD, nats", "mean", "median", "p90", "p99", "max");
     for (size_t i = 0; i < e->text_count; i++)
         say_divergence(&r->domains[i]);
     say_divergence(&r->overall);

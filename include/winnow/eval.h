@@ -93,9 +93,10 @@ struct wn_eval_figure {
 };
 
 struct wn_eval_against {
-    double nll, perplexity;                       /* the parent's */
-    double kld_median, kld_p90, kld_p99, kld_max; /* over tokens; between two of them by straight line */
-    struct wn_eval_figure kld, argmax, ratio;     /* mean; share of the same best token; model's PPL / parent's */
+    double nll, perplexity;                             /* the parent's */
+    struct wn_eval_figure kld_median, kld_p90, kld_p99; /* over tokens; between two of them by straight line */
+    double kld_max;
+    struct wn_eval_figure kld, argmax, ratio; /* mean; share of the same best token; model's PPL / parent's */
     /* Share of the parent's routing mass, on its own activations, that went to dropped experts; NaN: not known. */
     struct wn_eval_figure misroute;
     uint64_t same;   /* tokens with the same best */

@@ -1,10 +1,10 @@
-/* Resampled means and their quantiles, held against what is known of them. */
+/* Resampled means and quantiles, held against what is known of them. */
 #include "wn_test.h"
 
-#include "base/rng.h"
 #include "jobs/eval/bootstrap.h"
 
 #include <math.h>
+#include <string.h>
 
 #define DRAWS 20000
 
@@ -69,6 +69,59 @@ static void a_seed_repeats_its_draws(void **state)
     assert_memory_not_equal(draws, again, sizeof again);
 }
 
+static void a_draw_is_the_means_draw(void **state)
+{
+    struct wn_rng rng = {9};
+    double x[4] = {1, 2, 4, 8};
+    uint32_t drawn[4];
+
+    (void)state;
+    wn_bootstrap_means(x, 4, 1, 9, DRAWS, draws);
+    for (int r = 0; r < DRAWS; r++) {
+        wn_bootstrap_draw(&rng, drawn, 4);
+        assert_int_equal(drawn[0] + drawn[1] + drawn[2] + drawn[3], 4);
+        assert_true(draws[r] == (drawn[0] + 2.0 * drawn[1] + 4.0 * drawn[2] + 8.0 * drawn[3]) / 4);
+    }
+}
+
+/* The pool's quantile of a draw, and the same of the draw's values put down one by one. */
+static void check_quantile(const struct wn_bootstrap_pool *p, const double *x, size_t each, const uint32_t *drawn,
+                           double q)
+{
+    static double all[4096];
+    size_t n = 0;
+
+    for (size_t d = 0; d < p->documents; d++)
+        for (uint32_t k = 0; k < drawn[d]; k++, n += each)
+            memcpy(all + n, x + d * each, each * sizeof *x);
+    wn_sort_f64(all, n);
+    assert_true(wn_bootstrap_quantile(p, drawn, q) == wn_quantile(all, n, q));
+}
+
+static void a_draws_quantile_is_that_of_its_values(void **state)
+{
+    static const double q[] = {0, 0.01, 0.5, 0.9, 0.99, 0.999, 1};
+    struct wn_rng rng = {11};
+    double x[900];
+    uint32_t drawn[30];
+    struct wn_bootstrap_pool p;
+    struct wn_err err;
+
+    (void)state;
+    for (size_t documents = 1; documents <= 30; documents += documents < 4 ? 1 : 13)
+        for (size_t each = 1; each <= 30; each += each < 4 ? 1 : 13) {
+            for (size_t i = 0; i < documents * each; i++)
+                x[i] = (double)wn_rng_below(&rng, 40); /* many are equal */
+            CHECK_OK(wn_bootstrap_pool_init(&p, x, documents, each, &err), &err);
+            for (size_t r = 0; r < 50; r++) {
+                wn_bootstrap_draw(&rng, drawn, documents);
+                for (size_t k = 0; k < sizeof q / sizeof *q; k++)
+                    check_quantile(&p, x, each, drawn, q[k]);
+            }
+            wn_bootstrap_pool_release(&p);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -76,6 +129,8 @@ int main(void)
         cmocka_unit_test(draws_spread_as_the_standard_error_says),
         cmocka_unit_test(all_figures_of_a_document_are_drawn_together),
         cmocka_unit_test(a_seed_repeats_its_draws),
+        cmocka_unit_test(a_draw_is_the_means_draw),
+        cmocka_unit_test(a_draws_quantile_is_that_of_its_values),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

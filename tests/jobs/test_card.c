@@ -115,6 +115,7 @@ static const char eval_log[] =
     "\"parent_fingerprint\": "
     "\"0123456789abcdef\", \"domains\": [{\"domain\": \"en\", \"file\": \"/secret/a.txt\", \"perplexity\": 12.3456, "
     "\"predicted\": 1260, \"windows\": 20, \"kld_mean\": 0.25, \"kld_mean_interval\": [0.125, 0.5], "
+    "\"kld_p99\": 2.5, \"kld_p99_interval\": [2, 3.5], "
     "\"argmax_agreement\": 0.75}]}";
 static const char run_log[] =
     "{\"model_fingerprint\": \"@\", \"tokens_per_second\": 7.5, \"tokens\": 1000, \"disk_bound\": true, "
@@ -176,7 +177,8 @@ static void each_claim_names_its_command_and_the_digest_of_its_log(void **state)
              "--against hf --window 64 --json</code> | %s |\n",
              sha_of(evals[0]));
     has(card, want);
-    has(card, "| mean 0.25000 nats (95 % interval 0.12500 to 0.50000); this parent (0123456789abcdef) is not the one");
+    has(card, "| mean 0.25000 nats (95 % interval 0.12500 to 0.50000); p99 2.50000 nats (95 % interval 2.00000 to "
+              "3.50000); this parent (0123456789abcdef) is not the one");
     has(card, "| same best token as the parent, en | 75.00 % |");
     snprintf(
         want, sizeof want,

@@ -160,8 +160,9 @@ static void check_figures(const struct wn_eval_domain *d, const struct wn_eval_t
     assert_true(fabs(a->ratio.value - d->perplexity / a->perplexity) < 1e-12);
     assert_int_equal(a->same, same);
     assert_true(a->argmax.value == (double)same / (double)d->predicted);
-    assert_true(a->kld_median == wn_quantile(kld, d->predicted, 0.5));
-    assert_true(a->kld_p99 == wn_quantile(kld, d->predicted, 0.99) && a->kld_p90 < a->kld_p99);
+    assert_true(a->kld_median.value == wn_quantile(kld, d->predicted, 0.5));
+    assert_true(a->kld_p90.value == wn_quantile(kld, d->predicted, 0.9));
+    assert_true(a->kld_p99.value == wn_quantile(kld, d->predicted, 0.99) && a->kld_p90.value < a->kld_p99.value);
     assert_true(a->kld_max == kld[d->predicted - 1]);
     free(kld);
 }
@@ -196,6 +197,10 @@ static void intervals_hold_the_value_and_stand_for_themselves(void **state)
         check_interval(&a->argmax);
         check_interval(&a->ratio);
         check_interval(&a->misroute);
+        check_interval(&a->kld_median);
+        check_interval(&a->kld_p90);
+        assert_true(a->kld_p99.low <= a->kld_p99.value && a->kld_p99.value <= a->kld_p99.high);
+        assert_true(a->kld_p99.high <= a->kld_max);
     }
     /* more text, a narrower interval */
     assert_true(both.r.overall.against.kld.high - both.r.overall.against.kld.low <
@@ -207,9 +212,41 @@ static void intervals_hold_the_value_and_stand_for_themselves(void **state)
     o.max_windows = WN_EVAL_FEWEST_WINDOWS - 1;
     few = eval_run(eval_pruned, 2, o);
     assert_true(isnan(few.r.domains[0].against.kld.low) && isnan(few.r.overall.against.ratio.high));
+    assert_true(isnan(few.r.domains[0].against.kld_p90.low) && few.r.overall.against.kld_p90.value > 0);
     eval_release(&both);
     eval_release(&alone);
     eval_release(&few);
+}
+
+/* Each draw's tokens put down one by one and sorted: of one text, and of both, each drawn within itself. */
+static void intervals_of_quantiles_are_those_of_the_long_way(void **state)
+{
+    enum { WINDOWS = 10, PREDICTED = 31, MOST = 2 * WINDOWS * PREDICTED };
+    static double median[WN_EVAL_RESAMPLES], kld[MOST];
+    struct outcome out = eval_run(eval_pruned, 2, eval_options(PREDICTED + 1, WINDOWS));
+
+    (void)state;
+    for (size_t texts = 1; texts <= 2; texts++) {
+        const struct wn_eval_against *a = texts == 1 ? &out.r.domains[0].against : &out.r.overall.against;
+        struct wn_rng rng[2] = {{wn_bytes_hash(wn_bytes_of("en"))}, {wn_bytes_hash(wn_bytes_of("ja"))}};
+
+        for (size_t r = 0; r < WN_EVAL_RESAMPLES; r++) {
+            size_t n = 0;
+
+            for (size_t i = 0; i < texts * WINDOWS; i++) {
+                size_t t = i / WINDOWS, w = t * WINDOWS + wn_rng_below(&rng[t], WINDOWS);
+
+                for (size_t k = 0; k < PREDICTED; k++)
+                    kld[n++] = out.tokens[w * PREDICTED + k].kld;
+            }
+            wn_sort_f64(kld, n);
+            median[r] = wn_quantile(kld, n, 0.5);
+        }
+        wn_sort_f64(median, WN_EVAL_RESAMPLES);
+        assert_true(a->kld_median.low == wn_quantile(median, WN_EVAL_RESAMPLES, 0.025));
+        assert_true(a->kld_median.high == wn_quantile(median, WN_EVAL_RESAMPLES, 0.975));
+    }
+    eval_release(&out);
 }
 
 static void a_model_against_itself_differs_in_nothing(void **state)
@@ -305,6 +342,7 @@ int main(void)
         cmocka_unit_test(every_token_is_that_of_the_long_way),
         cmocka_unit_test(figures_are_those_of_the_tokens),
         cmocka_unit_test(intervals_hold_the_value_and_stand_for_themselves),
+        cmocka_unit_test(intervals_of_quantiles_are_those_of_the_long_way),
         cmocka_unit_test(a_model_against_itself_differs_in_nothing),
         cmocka_unit_test(both_roads_and_all_threads_give_the_same_bits),
         cmocka_unit_test(a_masked_model_has_the_bits_of_the_pruned_one),

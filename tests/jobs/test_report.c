@@ -214,7 +214,8 @@ static void divergences_are_shown_with_their_intervals(void **state)
 {
     static const char text[] =
         "{\"domains\": [{\"domain\": \"en\", \"predicted\": 12600, \"perplexity\": 20, \"kld_mean\": 0.02, "
-        "\"kld_mean_interval\": [0.015, 0.025], \"kld_p99\": 0.5, \"misroute\": null, \"misroute_interval\": null, "
+        "\"kld_mean_interval\": [0.015, 0.025], \"kld_p99\": 0.5, \"kld_p99_interval\": [0.25, 0.75], \"misroute\": "
+        "null, \"misroute_interval\": null, "
         "\"argmax_agreement\": 0.875}], \"overall\": {\"domain\": \"overall\", \"predicted\": 25200, \"nll\": 1.5, "
         "\"ppl_ratio\": 1.03125, \"ppl_ratio_interval\": null}}";
     const char *folder = wn_test_folder(), *eval = put_file(folder, "e.json", text);
@@ -226,7 +227,8 @@ static void divergences_are_shown_with_their_intervals(void **state)
     check_whole(page);
     has(page, "<th scope=\"row\">en</th><td>20.000</td><td class=\"no\">not measured</td><td>12,600</td></tr>");
     has(page, "<th scope=\"row\">en</th><td>0.02000<small>0.01500 to 0.02500</small></td><td class=\"no\">not "
-              "measured</td><td class=\"no\">not measured</td><td>0.50000</td><td>87.50</td><td class=\"no\">not "
+              "measured</td><td class=\"no\">not measured</td><td>0.50000<small>0.25000 to "
+              "0.75000</small></td><td>87.50</td><td class=\"no\">not "
               "measured</td><td class=\"no\">not measured</td></tr>");
     has(page, "<th scope=\"row\">overall</th>");
     has(page, "<td>1.5000</td><td>25,200</td>");

@@ -1,10 +1,9 @@
 /*
- * Losses to figures: sums over tokens in their order, quantiles of the sorted divergences, and intervals by drawing
- * windows (bootstrap.h), which are the documents here. Windows are equally long, so a mean over tokens is the mean over
+ * Losses to figures: sums over tokens in their order, quantiles (eval_quantiles.c), and intervals by drawing windows
+ * (bootstrap.h), which are the documents here. Windows are equally long, so a mean over tokens is the mean over
  * windows of their means, and a domain's part in the overall figure is its share of the windows.
  */
 #include "base/alloc.h"
-#include "base/bytes.h"
 #include "jobs/eval/bootstrap.h"
 #include "jobs/eval/eval_parts.h"
 #include "jobs/exact_math.h"
@@ -19,7 +18,6 @@ enum { KLD, SAME, GAP, LOST, MEANS }; /* GAP: the model's nll less the parent's,
 
 struct figures {
     const struct wn_eval_job *e;
-    double *sorted;    /* [predictions] */
     double *window;    /* [windows][MEANS] */
     double *draws;     /* [MEANS][resamples] of the domain at hand */
     double *overall;   /* the same of all together */
@@ -72,19 +70,6 @@ static void mean_window(const struct figures *f, size_t w)
     mean[LOST] = lost_of(f->e, w);
 }
 
-/* Predictions [windows] from `first` on. */
-static void quantiles(const struct figures *f, size_t first, struct wn_eval_domain *d)
-{
-    size_t n = (size_t)d->predicted;
-
-    memcpy(f->sorted, f->e->losses.kld + first * wn_eval_predicted(f->e), n * sizeof *f->sorted);
-    wn_sort_f64(f->sorted, n);
-    d->against.kld_median = wn_quantile(f->sorted, n, 0.5);
-    d->against.kld_p90 = wn_quantile(f->sorted, n, 0.9);
-    d->against.kld_p99 = wn_quantile(f->sorted, n, 0.99);
-    d->against.kld_max = f->sorted[n - 1];
-}
-
 static void values(const struct figures *f, size_t first, struct wn_eval_domain *d)
 {
     const struct wn_eval_losses *l = &f->e->losses;
@@ -105,13 +90,11 @@ static void values(const struct figures *f, size_t first, struct wn_eval_domain 
     a->routed = l->misroute ? n * moe_layers(f->e->side[WN_EVAL_PARENT].config) : 0;
 }
 
-static void set_interval(double *draws, unsigned which, struct wn_eval_figure *figure)
+void wn_eval_set_interval(struct wn_eval_figure *figure, double *draws)
 {
-    double *x = draws + (size_t)which * WN_EVAL_RESAMPLES;
-
-    wn_sort_f64(x, WN_EVAL_RESAMPLES);
-    figure->low = wn_quantile(x, WN_EVAL_RESAMPLES, 0.025);
-    figure->high = wn_quantile(x, WN_EVAL_RESAMPLES, 0.975);
+    wn_sort_f64(draws, WN_EVAL_RESAMPLES);
+    figure->low = wn_quantile(draws, WN_EVAL_RESAMPLES, 0.025);
+    figure->high = wn_quantile(draws, WN_EVAL_RESAMPLES, 0.975);
 }
 
 /* draws NULL: too few windows. */
@@ -123,7 +106,7 @@ static void intervals(double *draws, struct wn_eval_against *a)
     for (unsigned i = 0; i < MEANS; i++) {
         figure[i]->low = figure[i]->high = (double)NAN;
         if (draws && !isnan(figure[i]->value))
-            set_interval(draws, i, figure[i]);
+            wn_eval_set_interval(figure[i], draws + (size_t)i * WN_EVAL_RESAMPLES);
     }
     if (draws) {
         a->ratio.low = wn_exact_exp(a->ratio.low);
@@ -131,7 +114,6 @@ static void intervals(double *draws, struct wn_eval_against *a)
     }
 }
 
-/* The label seeds the draws: other texts beside this one do not change its interval. */
 static void resample(struct figures *f, size_t first, struct wn_eval_domain *d)
 {
     double share = (double)d->windows / (double)f->e->windows;
@@ -139,8 +121,8 @@ static void resample(struct figures *f, size_t first, struct wn_eval_domain *d)
 
     f->every_domain = f->every_domain && enough;
     if (enough) {
-        wn_bootstrap_means(f->window + first * MEANS, (size_t)d->windows, MEANS, wn_bytes_hash(wn_bytes_of(d->domain)),
-                           WN_EVAL_RESAMPLES, f->draws);
+        wn_bootstrap_means(f->window + first * MEANS, (size_t)d->windows, MEANS, wn_eval_seed(d), WN_EVAL_RESAMPLES,
+                           f->draws);
         for (size_t i = 0; i < (size_t)MEANS * WN_EVAL_RESAMPLES; i++)
             f->overall[i] += share * f->draws[i];
     }
@@ -176,27 +158,28 @@ static bool take(struct figures *f, struct wn_err *err)
 {
     const struct wn_eval_job *e = f->e;
 
-    f->sorted = wn_alloc(e->windows * wn_eval_predicted(e), sizeof *f->sorted, err);
-    f->window = f->sorted ? wn_alloc(e->windows * MEANS, sizeof *f->window, err) : NULL;
+    f->window = wn_alloc(e->windows * MEANS, sizeof *f->window, err);
     f->draws = f->window ? wn_alloc((size_t)MEANS * WN_EVAL_RESAMPLES, sizeof *f->draws, err) : NULL;
     f->overall = f->draws ? wn_alloc((size_t)MEANS * WN_EVAL_RESAMPLES, sizeof *f->overall, err) : NULL;
     return f->overall != NULL;
 }
 
-static void compare(struct figures *f)
+static bool compare(struct figures *f, struct wn_err *err)
 {
     struct wn_eval_result *r = f->e->result;
+    size_t texts = f->e->o->text_count;
 
     for (size_t w = 0; w < f->e->windows; w++)
         mean_window(f, w);
-    for (size_t t = 0; t < f->e->o->text_count; t++) {
+    for (size_t t = 0; t < texts; t++) {
         values(f, f->e->text[t].first, &r->domains[t]);
-        quantiles(f, f->e->text[t].first, &r->domains[t]);
         resample(f, f->e->text[t].first, &r->domains[t]);
+        if (!wn_eval_quantiles(f->e, t, 1, &r->domains[t].against, err))
+            return false;
     }
     values(f, 0, &r->overall);
-    quantiles(f, 0, &r->overall);
     intervals(f->every_domain ? f->overall : NULL, &r->overall.against);
+    return wn_eval_quantiles(f->e, 0, texts, &r->overall.against, err);
 }
 
 static void sum_up(struct wn_eval_result *r, size_t texts)
@@ -207,6 +190,13 @@ static void sum_up(struct wn_eval_result *r, size_t texts)
         r->overall.windows += r->domains[t].windows;
         r->overall.predicted += r->domains[t].predicted;
     }
+}
+
+uint64_t wn_eval_figures_bytes(const struct wn_eval_job *e)
+{
+    if (e->sides == 1)
+        return 0;
+    return (e->windows + 2 * (uint64_t)WN_EVAL_RESAMPLES) * MEANS * sizeof(double) + wn_eval_quantiles_bytes(e);
 }
 
 bool wn_eval_figures(struct wn_eval_job *e, struct wn_err *err)
@@ -221,9 +211,8 @@ bool wn_eval_figures(struct wn_eval_job *e, struct wn_err *err)
     }
     perplexity(e, 0, &e->result->overall);
     ghosts(e, 0, &e->result->overall);
-    if (e->sides > 1 && (ok = take(&f, err)))
-        compare(&f);
-    free(f.sorted);
+    if (e->sides > 1)
+        ok = take(&f, err) && compare(&f, err);
     free(f.window);
     free(f.draws);
     free(f.overall);

@@ -22,16 +22,15 @@ static size_t predictions(const struct wn_eval_job *e)
     return e->windows * wn_eval_predicted(e);
 }
 
-/* The losses, and what the figures take beside them: a sorted copy, and the resampled sums. */
+/* The losses, and what the figures take beside them. */
 static uint64_t record_bytes(const struct wn_eval_job *e)
 {
-    uint64_t each = e->sides > 1 ? 4 * sizeof(double) + 1 : sizeof(double);
+    uint64_t each = e->sides > 1 ? 3 * sizeof(double) + 1 : sizeof(double);
     uint64_t layers = e->side[WN_EVAL_MODEL].config->layer_count, shares = e->dropped.flags ? e->windows * layers : 0;
     uint64_t meters =
         wn_eval_has_ghosts(e) ? e->windows * (sizeof(struct wn_route_meter) + layers * sizeof(double)) : 0;
 
-    return predictions(e) * each + shares * sizeof(double) + meters +
-           (e->o->text_count + 1) * 4 * WN_EVAL_RESAMPLES * sizeof(double);
+    return predictions(e) * each + shares * sizeof(double) + meters + wn_eval_figures_bytes(e);
 }
 
 static bool take_meters(struct wn_eval_job *e, struct wn_err *err)

@@ -7,6 +7,7 @@
 #define WN_JOBS_EVAL_EVAL_PARTS_H
 
 #include "base/arena.h"
+#include "base/bytes.h"
 #include "graph/graph.h"
 #include "jobs/divergence.h"
 #include "jobs/plan/dropped.h"
@@ -104,7 +105,20 @@ WN_CHECKED bool wn_eval_check_finite(const struct wn_eval_job *e, size_t t, size
 WN_CHECKED bool wn_eval_resident(struct wn_eval_job *e, struct wn_err *err);
 WN_CHECKED bool wn_eval_stream(struct wn_eval_job *e, struct wn_err *err);
 
-/* eval_figures.c: the losses to the result's figures. */
+/* eval_figures.c: the losses to the result's figures; and the memory that takes. */
 WN_CHECKED bool wn_eval_figures(struct wn_eval_job *e, struct wn_err *err);
+uint64_t wn_eval_figures_bytes(const struct wn_eval_job *e);
+/* The figure's interval of its resampled values [WN_EVAL_RESAMPLES], which are sorted. */
+void wn_eval_set_interval(struct wn_eval_figure *figure, double *draws);
+/* The label seeds the draws: other texts beside this one do not change its intervals. */
+static inline uint64_t wn_eval_seed(const struct wn_eval_domain *d)
+{
+    return wn_bytes_hash(wn_bytes_of(d->domain));
+}
+
+/* eval_quantiles.c: of the divergences of `texts` texts from the first on, together. The figures' draws. */
+WN_CHECKED bool wn_eval_quantiles(const struct wn_eval_job *e, size_t first, size_t texts, struct wn_eval_against *a,
+                                  struct wn_err *err);
+uint64_t wn_eval_quantiles_bytes(const struct wn_eval_job *e);
 
 #endif
