@@ -76,7 +76,7 @@ kills: build
 macos:
 	tools/check-macos.sh
 
-# what a browser says of a report; skipped where there is no Chromium
+# what a browser says of a report; Chromium is installed, skipped where it cannot be
 report-browser: build
 	@WINNOW=$(CURDIR)/$(BUILD)/cli/winnow WINNOW_DATA=$(CURDIR)/data tools/check-report.sh $(OUT)
 
@@ -90,7 +90,7 @@ lint: deps
 	cmake --preset clang > /dev/null
 	tools/lint.sh build/clang
 
-check-all: test demo asan tsan clang-test aarch64 old-cpu macos fuzz lint
+check-all: test demo report-browser asan tsan clang-test aarch64 old-cpu macos fuzz lint
 
 clean:
 	rm -rf build

@@ -4,8 +4,9 @@
 #
 #   WINNOW=build/release/cli/winnow WINNOW_DATA=data tools/check-report.sh [FOLDER]
 #
-# FOLDER keeps the pages and a picture of each. Where there is no Chromium it says so and succeeds. The browser gets a profile of
-# its own and can resolve no name; it is checked first that an error, a request and a page too wide are seen.
+# FOLDER keeps the pages and a picture of each. Chromium is installed where it is missing (Debian); where that cannot be, the
+# reason is said, and that is a success. The browser gets a profile of its own and can resolve no name; it is checked first that an
+# error, a request and a page too wide are seen.
 set -eu
 
 : "${WINNOW:=winnow}" "${WINNOW_DATA:=data}"
@@ -13,20 +14,27 @@ WINNOW=$(command -v "$WINNOW")
 WINNOW=$(cd "$(dirname "$WINNOW")" && pwd)/$(basename "$WINNOW")
 WINNOW_DATA=$(cd "$WINNOW_DATA" && pwd)
 export WINNOW_DATA
-browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)
-if [ -z "$browser" ]; then
-    echo "skipped: there is no chromium here (apt-get install chromium)"
-    exit 0
-fi
+tools=$(cd "$(dirname "$0")" && pwd)
+find_browser() { command -v chromium || command -v chromium-browser || command -v google-chrome || true; }
+
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+if [ -z "$(find_browser)" ] && ! "$tools/install-packages.sh" chromium > "$work/log" 2>&1; then
+    echo "skipped: chromium cannot be installed: $(tail -n 1 "$work/log")"
+    exit 0
+fi
+browser=$(find_browser)
+if [ -z "$browser" ]; then
+    echo "skipped: there is no chromium here, and only Debian's is installed by itself"
+    exit 0
+fi
 out=${1:-$work/out}
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 
 # A sandbox needs rights that root and containers do not have; the pages are our own.
 browse() {
-    timeout 120 "$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir="$work/profile" \
+    timeout 40 "$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir="$work/profile" \
         --no-first-run --disable-background-networking --disable-component-update --disable-sync --disable-default-apps \
         --host-resolver-rules="MAP * ~NOTFOUND" --enable-logging=stderr "$@" 2> "$work/log"
 }
