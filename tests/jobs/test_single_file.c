@@ -23,7 +23,7 @@ static void put_text(const char *folder, const char *name, const char *text)
 static void make_source(char source[512], char file[600])
 {
     static const char *const mine[] = {"generation_config.json", "tokenizer.json", "chat_template.jinja",
-                                       "modeling_kimi_k3.py", "configuration_kimi_k3.py"};
+                                       "configuration_kimi_k3.py", "cache.py"};
     static const char *const others[] = {"id_rsa", "movie.mkv", "setup.py", "README.md", "other.safetensors"};
 
     snprintf(source, 512, "%s/source", wn_test_folder());
@@ -31,6 +31,13 @@ static void make_source(char source[512], char file[600])
     prune_ok(wn_test_need_data(TINY_A_HF), source, NULL, WN_LAYOUT_JOINED, 0);
     for (size_t i = 0; i < sizeof(mine) / sizeof(mine[0]); i++)
         put_text(source, mine[i], "mine");
+    /* what the named code imports belongs to it, and what that imports, round and round */
+    put_text(
+        source, "modeling_kimi_k3.py",
+        "import setup\nfrom .ops import conv\nfrom .configuration_kimi_k3 import Config\nfrom .not_there import x\n");
+    put_text(source, "ops.py",
+             "def f():\n    from . import (cache as c,  # id_rsa\n                   "
+             "modeling_kimi_k3)\n");
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         put_text(source, others[i], "private");
     assert_int_equal(mkfifo(wn_test_path(source, "pipe"), 0600), 0);
@@ -38,9 +45,17 @@ static void make_source(char source[512], char file[600])
 
 static void of_a_single_file_only_the_models_companions_go_along(void **state)
 {
-    static const char *const want[] = {"chat_template.jinja",    "config.json",       "configuration_kimi_k3.py",
-                                       "generation_config.json", "model.safetensors", "modeling_kimi_k3.py",
-                                       "tiktoken.model",         "tokenizer.json",    "tokenizer_config.json"};
+    static const char *const want[] = {"cache.py",
+                                       "chat_template.jinja",
+                                       "config.json",
+                                       "configuration_kimi_k3.py",
+                                       "generation_config.json",
+                                       "model.safetensors",
+                                       "modeling_kimi_k3.py",
+                                       "ops.py",
+                                       "tiktoken.model",
+                                       "tokenizer.json",
+                                       "tokenizer_config.json"};
     struct wn_verify_result v;
     char source[512], file[600], out[600];
     char **names;

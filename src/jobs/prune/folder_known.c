@@ -1,11 +1,14 @@
 /* See folder_known.h. The names are those that transformers, and the engines that follow it, look for. */
 #include "jobs/prune/folder_known.h"
 #include "base/alloc.h"
+#include "jobs/prune/code_imports.h"
 #include "jobs/prune/prune_meta.h"
 
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define CODE_BYTES_MAX ((uint64_t)16 << 20)
 
 static const char *const configs[] = {"config.json", "tokenizer_config.json", "preprocessor_config.json",
                                       "processor_config.json"};
@@ -30,20 +33,31 @@ static bool is_one_of(const char *name, const char *const *names, size_t n)
     return false;
 }
 
+/* wn_import_fn: x.py, unless it is known already. */
+static bool add_module(void *arg, struct wn_bytes module, struct wn_err *err)
+{
+    struct wn_known *k = arg;
+    char *name = wn_asprintf(err, "%.*s.py", (int)(module.n < 200 ? module.n : 200), module.at);
+    char **more = name ? wn_grow(k->code, &k->room, k->n + 1, sizeof(*k->code), err) : NULL;
+
+    if (more)
+        k->code = more;
+    if (!more || is_one_of(name, (const char *const *)k->code, k->n)) {
+        free(name);
+        return more != NULL;
+    }
+    k->code[k->n++] = name;
+    return true;
+}
+
 /* "modeling_x.XForCausalLM" names modeling_x.py; "other/repository--modeling_x.X" a file that lies elsewhere. */
 static bool add_class(struct wn_known *k, const char *class, struct wn_err *err)
 {
     const char *dot = strrchr(class, '.');
-    char **more;
 
     if (!dot || dot == class || strchr(class, '/') || strstr(class, "--"))
         return true;
-    more = wn_grow(k->code, &k->room, k->n + 1, sizeof(*k->code), err);
-    if (!more)
-        return false;
-    k->code = more;
-    k->code[k->n] = wn_asprintf(err, "%.*s.py", (int)(dot - class < 200 ? dot - class : 200), class);
-    return k->code[k->n] && ++k->n;
+    return add_module(k, (struct wn_bytes){class, (size_t)(dot - class)}, err);
 }
 
 /* A value of auto_map: a class, or a list of them with nulls. */
@@ -81,6 +95,42 @@ static bool walk(struct wn_known *k, json_t *config, struct wn_err *err)
     return true;
 }
 
+/* What the code at `path` imports from beside it; nothing where it is no file, or a larger one than code is. */
+static bool add_imports(struct wn_known *k, const char *path, struct wn_err *err)
+{
+    struct wn_file f;
+    char *text;
+    size_t n;
+    bool ok, small;
+
+    if (!wn_path_is_file(path))
+        return true;
+    if (!wn_file_open(&f, path, err))
+        return false;
+    small = f.bytes <= CODE_BYTES_MAX;
+    wn_file_close(&f);
+    if (!small)
+        return true;
+    text = wn_file_slurp(path, CODE_BYTES_MAX, &n, err);
+    ok = text && wn_code_imports((struct wn_bytes){text, n}, add_module, k, err);
+    free(text);
+    return ok;
+}
+
+/* Of all code that is known, and of what that brings in. */
+static bool follow_imports(struct wn_known *k, const char *folder, struct wn_err *err)
+{
+    bool ok = true;
+
+    for (size_t i = 0; ok && i < k->n; i++) {
+        char *path = wn_path_join(folder, k->code[i], err);
+
+        ok = path && add_imports(k, path, err);
+        free(path);
+    }
+    return ok;
+}
+
 bool wn_known_init(struct wn_known *k, const char *folder, struct wn_err *err)
 {
     bool ok = true;
@@ -100,7 +150,7 @@ bool wn_known_init(struct wn_known *k, const char *folder, struct wn_err *err)
         free(text);
         free(path);
     }
-    return ok;
+    return ok && follow_imports(k, folder, err);
 }
 
 bool wn_known_has(const struct wn_known *k, const char *name)
