@@ -23,6 +23,7 @@ static const struct poptOption table[] = {
 static json_t *put_what(json_t *j, const struct wn_verify_result *r)
 {
     j = json_put(j, "model_fingerprint", json_text(r->fingerprint));
+    j = json_put(j, "record_sha256", *r->record_sha256 ? json_text(r->record_sha256) : json_null());
     j = json_put(j, "source", o.source ? json_text(o.source) : json_null());
     j = json_put(j, "source_fingerprint", o.source ? json_text(r->source_fingerprint) : json_null());
     if (o.lo_model) {

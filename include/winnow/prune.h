@@ -94,6 +94,7 @@ struct wn_verify_result {
     bool parts_bound; /* without a source: every part is there with its shape; false: headers and counts only */
     char fingerprint[17], source_fingerprint[17]; /* of the headers of out and source; empty: not opened */
     char lo_fingerprint[17];                      /* of a second parent */
+    char record_sha256[65];                       /* of the record whose digests out's files have; empty: of none */
 };
 
 struct wn_verify_options {

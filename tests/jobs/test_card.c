@@ -394,6 +394,61 @@ static void the_folders_own_card_may_be_written_and_nothing_else_of_it(void **st
     assert_string_equal(r.fingerprint, f.fingerprint);
 }
 
+/* What verify --json prints of a build without its source; record: "null" or a text in quotes. */
+static const char *put_sound_log(const struct fixture *f, const char *name, const char *record)
+{
+    char text[400];
+
+    snprintf(text, sizeof text,
+             "{\"model_fingerprint\": \"@\", \"ok\": true, \"tensors\": 916, \"experts\": 96, \"bytes\": 0, "
+             "\"parts_bound\": true, \"hashed_files\": 5, \"hashed_bytes\": 4901504, \"record_sha256\": %s}",
+             record);
+    return put_log(f, name, text);
+}
+
+static void of_each_file_it_is_said_whether_verify_found_its_digest(void **state)
+{
+    struct wn_verify_result v;
+    struct fixture f;
+    struct wn_err err;
+    const char *log;
+    char want[400], record[80], *card;
+    size_t n;
+
+    (void)state;
+    make_build(&f, TINY_A_HF, true);
+    CHECK_OK(wn_verify(f.out, NULL, NULL, NULL, &v, &err), &err);
+    assert_int_equal(strlen(v.record_sha256), 64);
+    card = card_of(&f.o);
+    has(card, "| config.json | ");
+    has(card, "Whether the files have these digests: not measured; <code>winnow verify out --json</code> tells.");
+    has(card, " | not measured |\n");
+    has_not(card, "found so");
+    free(card);
+
+    snprintf(record, sizeof record, "\"%s\"", v.record_sha256);
+    log = put_sound_log(&f, "s.json", record);
+    f.o.verifies = &log;
+    f.o.verify_count = 1;
+    card = card_of(&f.o);
+    snprintf(want, sizeof want, " | %s | found so |\n", sha_of(wn_test_path(f.out, "config.json")));
+    has(card, want);
+    snprintf(want, sizeof want, "verify read every one of them again and found these digests: log s.json, SHA-256 %s.",
+             sha_of(log));
+    has(card, want);
+    has_not(strstr(card, "## Files"), "not measured");
+    free(card);
+
+    /* another build's record, and a log that does not tell */
+    record[1] = record[1] == '0' ? '1' : '0';
+    log = put_sound_log(&f, "other.json", record);
+    assert_null(wn_card_text(&f.o, &n, &err));
+    assert_true(wn_test_contains(err.msg, "it is by another record: its SHA-256 is "));
+    log = put_sound_log(&f, "old.json", "null");
+    assert_null(wn_card_text(&f.o, &n, &err));
+    assert_true(wn_test_contains(err.msg, "it has no 'record_sha256'"));
+}
+
 static void a_card_that_came_along_may_be_replaced_and_the_record_holds(void **state)
 {
     struct wn_prune_options p = {.hashes = true};
@@ -483,6 +538,7 @@ int main(void)
         cmocka_unit_test(any_text_is_a_yaml_scalar_of_one_line),
         cmocka_unit_test(the_licence_is_the_sources_and_a_base_model_only_a_cards_of_ours),
         cmocka_unit_test(the_folders_own_card_may_be_written_and_nothing_else_of_it),
+        cmocka_unit_test(of_each_file_it_is_said_whether_verify_found_its_digest),
         cmocka_unit_test(a_card_that_came_along_may_be_replaced_and_the_record_holds),
         cmocka_unit_test(a_gguf_says_which_engines_read_it),
         cmocka_unit_test(whatever_memory_is_refused_the_card_says_so),

@@ -23,23 +23,23 @@ static bool fail_form(const char *what, struct wn_err *err)
     return wn_fail(err, WN_ERR_FORMAT, "the record '" WN_SEAL_NAME "' is not as winnow writes it: %s", what);
 }
 
-bool wn_seal_check_form(json_t *root, struct wn_err *err)
+bool wn_seal_check_form(json_t *root, char self[2 * WN_DIGEST_BYTES + 1], struct wn_err *err)
 {
     const char *format = json_string_value(json_object_get(root, "format"));
-    const char *self = json_string_value(json_object_get(root, "record"));
-    char want[2 * WN_DIGEST_BYTES + 1], have[2 * WN_DIGEST_BYTES + 1];
+    const char *told = json_string_value(json_object_get(root, "record"));
+    char want[2 * WN_DIGEST_BYTES + 1];
 
     if (!format || strcmp(format, WN_SEAL_FORMAT) != 0 || json_integer_value(json_object_get(root, "version")) != 1)
         return fail_form("format and version 1 are not told", err);
-    if (!self || strlen(self) != sizeof have - 1)
+    if (!told || strlen(told) != 2 * WN_DIGEST_BYTES)
         return fail_form("its own digest is missing", err);
-    memcpy(have, self, sizeof have);
+    memcpy(self, told, 2 * WN_DIGEST_BYTES + 1);
     (void)json_object_del(root, "record");
     if (!wn_seal_self(root, want, err))
         return false;
-    return strcmp(want, have) == 0 ||
+    return strcmp(want, self) == 0 ||
            wn_fail(err, WN_ERR_DIFFERENT,
-                   "the record '" WN_SEAL_NAME "' was changed: its digest is %.16s..., it says %.16s...", want, have);
+                   "the record '" WN_SEAL_NAME "' was changed: its digest is %.16s..., it says %.16s...", want, self);
 }
 
 /* What an entry tells of a file; false: it is none. */
@@ -208,6 +208,7 @@ bool wn_seal_check(const struct wn_source *out, const struct wn_job *job, bool *
                    struct wn_err *err)
 {
     struct check c = {.out = out, .job = job, .root = wn_seal_load(out, err), .r = r};
+    char self[2 * WN_DIGEST_BYTES + 1];
     bool ok;
 
     *has_record = c.root != NULL;
@@ -215,7 +216,9 @@ bool wn_seal_check(const struct wn_source *out, const struct wn_job *job, bool *
         return err->msg[0] == 0;
     for (size_t i = 0; i < wn_source_file_count(out); i++)
         c.total += wn_source_file_at(out, i)->file.bytes;
-    ok = wn_seal_check_form(c.root, err) && check_weights(&c, err) && check_beside(&c, err);
+    ok = wn_seal_check_form(c.root, self, err) && check_weights(&c, err) && check_beside(&c, err);
+    if (ok)
+        memcpy(r->record_sha256, self, sizeof self);
     json_decref(c.root);
     return ok;
 }

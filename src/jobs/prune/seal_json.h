@@ -13,8 +13,8 @@
 json_t *wn_seal_load(const struct wn_source *s, struct wn_err *err);
 /* SHA-256 of a record without its field "record". */
 WN_CHECKED bool wn_seal_self(json_t *root, char text[2 * WN_DIGEST_BYTES + 1], struct wn_err *err);
-/* Its form and that digest, held against each other. Takes "record" out of it. */
-WN_CHECKED bool wn_seal_check_form(json_t *root, struct wn_err *err);
+/* Its form and that digest, held against each other; self: the digest. Takes "record" out of it. */
+WN_CHECKED bool wn_seal_check_form(json_t *root, char self[2 * WN_DIGEST_BYTES + 1], struct wn_err *err);
 
 /*
  * "plan" of cut's record, a new reference, with "num_experts" and "keep": {"1": [old experts, in the new order]}. NULL:

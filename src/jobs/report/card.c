@@ -148,7 +148,7 @@ static void put_build(struct wn_html *h, const struct wn_card *c)
 
 /* ---- files and logs ---- */
 
-static void put_file_rows(struct wn_html *h, json_t *list)
+static void put_file_rows(struct wn_html *h, json_t *list, bool proved)
 {
     json_t *f;
     size_t i;
@@ -158,21 +158,31 @@ static void put_file_rows(struct wn_html *h, json_t *list)
         const char *sha = json_string_value(json_object_get(f, "sha256"));
 
         if (name && sha && strcmp(name, WN_CARD_NAME) != 0)
-            wn_html_put(h, "| %s | %'" PRIu64 " | %s |\n", name,
-                        (uint64_t)json_integer_value(json_object_get(f, "bytes")), sha);
+            wn_html_put(h, "| %s | %'" PRIu64 " | %s | %s |\n", name,
+                        (uint64_t)json_integer_value(json_object_get(f, "bytes")), sha,
+                        proved ? "found so" : not_measured);
     }
 }
 
 static void put_files(struct wn_html *h, const struct wn_card *c)
 {
+    const struct wn_card_log *proof = wn_card_proof(c);
+
     wn_html_put(h, "\n## Files\n\n");
     if (!c->record) {
         wn_html_put(h, "SHA-256 of the files: %s; the build has no record.\n", not_measured);
         return;
     }
-    wn_html_put(h, "As the build's record has them.\n\n| file | bytes | SHA-256 |\n|---|---:|---|\n");
-    put_file_rows(h, json_object_get(c->record, "weights"));
-    put_file_rows(h, json_object_get(c->record, "beside"));
+    wn_html_put(h, "As the build's record has them. ");
+    if (proof)
+        wn_html_put(h, "verify read every one of them again and found these digests: log %s, SHA-256 %s.\n",
+                    proof->name, proof->sha256);
+    else
+        wn_html_put(h, "Whether the files have these digests: %s; <code>winnow verify %s --json</code> tells.\n",
+                    not_measured, c->name);
+    wn_html_put(h, "\n| file | bytes | SHA-256 | by verify |\n|---|---:|---|---|\n");
+    put_file_rows(h, json_object_get(c->record, "weights"), proof != NULL);
+    put_file_rows(h, json_object_get(c->record, "beside"), proof != NULL);
 }
 
 static void put_log(struct wn_html *h, const struct wn_card_log *log, const char *command)

@@ -62,6 +62,10 @@ void wn_card_put_yaml(struct wn_html *h, const char *text);
 /* From --- to ---, and a line end. */
 WN_CHECKED bool wn_card_put_front(struct wn_html *h, const struct wn_card *c, struct wn_err *err);
 
+/* A log of verify that found the files' digests as the record has them; of those that were given the first, or NULL. */
+bool wn_card_has_hashes(const struct wn_card_log *log);
+const struct wn_card_log *wn_card_proof(const struct wn_card *c);
+
 /* Both tables, with their headings. */
 void wn_card_put_claims(struct wn_html *h, const struct wn_card *c);
 

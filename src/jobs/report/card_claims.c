@@ -55,9 +55,17 @@ static bool has_source(const struct wn_card_log *log)
     return number_of(log->root, "bytes") > 0;
 }
 
-static bool has_hashes(const struct wn_card_log *log)
+bool wn_card_has_hashes(const struct wn_card_log *log)
 {
     return number_of(log->root, "hashed_files") > 0;
+}
+
+const struct wn_card_log *wn_card_proof(const struct wn_card *c)
+{
+    for (size_t i = 0; i < c->verify_count; i++)
+        if (wn_card_has_hashes(&c->verifies[i]))
+            return &c->verifies[i];
+    return NULL;
 }
 
 static void put_source_row(struct wn_html *h, const struct wn_card *c, const struct wn_card_log *log)
@@ -94,7 +102,7 @@ static void put_verify(struct wn_html *h, const struct wn_card *c, const struct 
 {
     if (has_source(log))
         put_source_row(h, c, log);
-    if (has_hashes(log)) {
+    if (wn_card_has_hashes(log)) {
         wn_html_put(h, "| files have the SHA-256 that the record tells | ");
         put_count(h, log->root, "hashed_files");
         wn_html_put(h, number_of(log->root, "hashed_files") > 1 ? " files, " : " file, ");
@@ -351,7 +359,7 @@ static void put_not_verified(struct wn_html *h, const struct wn_card *c)
                     !pruned                      ? " --source SOURCE --json"
                     : wn_card_has_two_parents(c) ? " --source SOURCE --lo-model LO.gguf --plan PLAN.json --json"
                                                  : " --source SOURCE --plan PLAN.json --json");
-    if (!any(c->verifies, c->verify_count, has_hashes))
+    if (!wn_card_proof(c))
         put_missing(h, c, &some, "files have the SHA-256 that the record tells", "verify ", " --json");
     if (pruned && !tells_kept(c))
         put_missing(h, c, &some, "share of the criterion that the plan keeps", "card ", " --plan PLAN.json");

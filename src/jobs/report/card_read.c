@@ -91,13 +91,10 @@ static char *name_of(const char *path, struct wn_err *err)
 /* The record is whole and of files of these lengths; hashing them is verify's. */
 static bool check_record(struct wn_card *c, struct wn_err *err)
 {
-    const char *self = json_string_value(json_object_get(c->record, "record"));
     json_t *list = json_object_get(c->record, "weights");
     size_t n = wn_source_file_count(c->source);
 
-    if (self && strlen(self) == sizeof c->record_sha - 1)
-        memcpy(c->record_sha, self, sizeof c->record_sha);
-    if (!wn_seal_check_form(c->record, err))
+    if (!wn_seal_check_form(c->record, c->record_sha, err))
         return false;
     if (json_array_size(list) != n)
         return wn_fail(err, WN_ERR_FORMAT, "the record tells of %zu files of weights, there are %zu",
@@ -186,20 +183,34 @@ static bool read_evals(struct wn_card *c, const struct wn_card_options *o, struc
     return true;
 }
 
+/* What found the files' digests did so by the very record that the card shows. */
+static bool check_verify(const struct wn_card *c, const struct wn_card_log *log, struct wn_err *err)
+{
+    const char *record = json_string_value(json_object_get(log->root, "record_sha256"));
+    json_t *what = json_object_get(log->root, "difference");
+
+    if (!json_is_true(json_object_get(log->root, "ok")))
+        return wn_fail(err, WN_ERR_FORMAT, "verify found a difference: %s",
+                       json_is_string(what) ? json_string_value(what) : "it does not say which");
+    if (!wn_card_has_hashes(log))
+        return true;
+    if (!record)
+        return wn_fail(err, WN_ERR_FORMAT, "it has no 'record_sha256': by which record files were hashed is not told");
+    return strcmp(record, c->record_sha) == 0 ||
+           wn_fail(err, WN_ERR_FORMAT,
+                   "it is by another record: its SHA-256 is %.16s..., that of the build's is %.16s%s", record,
+                   *c->record_sha ? c->record_sha : "none", *c->record_sha ? "..." : "");
+}
+
 static bool read_verifies(struct wn_card *c, const struct wn_card_options *o, struct wn_err *err)
 {
     c->verifies = wn_alloc(o->verify_count, sizeof *c->verifies, err);
     for (size_t i = 0; c->verifies && i < o->verify_count; i++) {
-        json_t *root, *what;
-
         c->verify_count++;
         if (!read_log(c, &c->verifies[i], o->verifies[i], "verify", "ok", err))
             return false;
-        root = c->verifies[i].root;
-        what = json_object_get(root, "difference");
-        if (!json_is_true(json_object_get(root, "ok")))
-            return wn_fail(err, WN_ERR_FORMAT, "'%s': verify found a difference: %s", o->verifies[i],
-                           json_is_string(what) ? json_string_value(what) : "it does not say which");
+        if (!check_verify(c, &c->verifies[i], err))
+            return wn_fail_in(err, "'%s'", o->verifies[i]);
     }
     return c->verifies != NULL;
 }
