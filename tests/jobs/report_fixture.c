@@ -43,3 +43,8 @@ const char *const report_labels[2] = {"a", "b"};
 
 const char report_plan[] = "{\"mode\": \"mixed\", \"top_k\": 2, \"num_experts\": 10, \"min_experts\": 2, \"layers\": "
                            "{\"1\": {\"keep\": [9, 4, 0]}, \"2\": {\"keep\": [2, 3]}}}";
+
+const char report_graded_plan[] =
+    "{\"mode\": \"graded\", \"top_k\": 2, \"num_experts\": 10, \"min_experts\": 2, \"layers\": {\"1\": {\"keep\": [9, "
+    "0, "
+    "4], \"bits\": {\"9\": \"mxfp4\", \"0\": \"mxfp4\", \"4\": \"2bit\"}}, \"2\": {\"keep\": [2, 3]}}}";

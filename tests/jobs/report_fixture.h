@@ -15,5 +15,7 @@ void report_archive(struct wn_saliency *s, const char *const *labels);
 extern const char *const report_labels[2];
 /* Keeps 9, 4, 0 and 2, 3: the 20 of layer 1 goes. */
 extern const char report_plan[];
+/* The same experts: 9 and 0 of layer 1 with their bits, 4 in 2; both of layer 2 with theirs. */
+extern const char report_graded_plan[];
 
 #endif

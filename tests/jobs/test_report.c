@@ -195,6 +195,42 @@ static void rows_of_the_heat_map_are_a_stroke_a_colour(void **state)
     free(page);
 }
 
+static void both_banks_of_a_graded_plan_are_shown(void **state)
+{
+    const char *folder = wn_test_folder();
+    struct wn_report_options o = {.saliency_path = save(folder, "s.npz", report_labels),
+                                  .plan_path = put_file(folder, "g.json", report_graded_plan)};
+    char *page = page_of(&o, wn_test_path(folder, "graded.html"));
+
+    (void)state;
+    check_whole(page);
+    check_alone(page);
+    has(page, "2 to 3 of 4 to 10 experts in each layer, 2 at the source’s bits and 0 to 1 in 2 bits (graded)");
+    has(page, "<dt>of it at the source’s bits</dt><dd>50.0 %</dd>");
+    has(page, "<dt>of it in fewer bits</dt><dd>25.0 %</dd>");
+    has(page, "Of all saliency 50.00 % stays at the source’s bits and 25.00 % in fewer.");
+    /* drawings: both lines and their legend, both points */
+    has(page, "class=\"cut\" vector-effect=\"non-scaling-stroke\" d=\"M3 0V1H2V2\"");
+    has(page, "class=\"bank\" vector-effect=\"non-scaling-stroke\" d=\"M2 0V1H2V2\"");
+    has(page, "left of it: at the source’s bits, 29 %</text>");
+    has(page, "left of it, up to the other: in 2 bits, 7 %; right of it: dropped</text>");
+    has(page, "Of those 4, 1 lie left of it");
+    has(page, ">at the source’s bits: 28.6 %, 50.0 %</tspan>");
+    has(page, "source’s bits 40.0 %</text>");
+    /* tables: b keeps all, two fifths of it with its bits */
+    has(page, "<th scope=\"row\">b</th><td>100.00 %</td><td>40.00 %</td><td>60.00 %</td>");
+    has(page, "<rect class=\"low\" width=\"100.00\" height=\"8\"/><rect class=\"dot\" width=\"40.00\" height=\"8\"/>");
+    has(page, "<td>3</td><td>80.00</td><td>90.00</td><td>2</td><td>50.00</td><td>1</td><td>2</td><td>30.00</td></tr>");
+    has(page, "<td>2</td><td>50.00</td><td>50.00</td><td>2</td><td>50.00</td><td>0</td><td></td><td>0.00</td></tr>");
+    free(page);
+    o.plan_path = put_file(folder, "p.json", report_plan);
+    page = page_of(&o, wn_test_path(folder, "plain.html"));
+    lacks(page, "source’s bits");
+    lacks(page, "class=\"bank\"");
+    lacks(page, "class=\"hollow\"");
+    free(page);
+}
+
 /* Best three of layer 1: 9 2 0 and 4 0 1 (ties to the lower number); best two of layer 2: 0 1 and 2 3. */
 static void overlap_is_told_against_chance(void **state)
 {
@@ -457,6 +493,7 @@ int main(void)
         cmocka_unit_test(names_from_files_are_text),
         cmocka_unit_test(rows_of_the_heat_map_are_a_stroke_a_colour),
         cmocka_unit_test(overlap_is_told_against_chance),
+        cmocka_unit_test(both_banks_of_a_graded_plan_are_shown),
         cmocka_unit_test(divergences_are_shown_with_their_intervals),
         cmocka_unit_test(what_does_not_belong_together_is_noted),
         cmocka_unit_test(what_is_not_there_is_said),

@@ -43,6 +43,45 @@ static void what_a_plan_keeps_and_could_keep_is_measured_by_layer_and_source(voi
     wn_saliency_release(&s);
 }
 
+static void a_graded_plan_has_two_banks(void **state)
+{
+    struct wn_saliency s;
+    struct wn_report_numbers n;
+
+    (void)state;
+    measure(&s, report_graded_plan, &n);
+    assert_true(n.graded && n.lo_bits_least == 2 && n.lo_bits_most == 2);
+    assert_int_equal(n.layers[0].keep, 3);
+    assert_int_equal(n.layers[0].hi, 2);
+    assert_int_equal(n.layers[0].hi_best, 1); /* the best two are 9 and 4 */
+    assert_int_equal(n.layers[0].lo_bits, 2);
+    assert_int_equal(n.layers[1].hi, 2);
+    assert_int_equal(n.layers[1].lo_bits, 0);
+    CLOSE(n.layers[0].kept, 0.8);
+    CLOSE(n.layers[0].kept_hi, 0.5);
+    CLOSE(n.layers[1].kept_hi, n.layers[1].kept);
+    CLOSE(n.kept.kept, 90 / 120.0);
+    CLOSE(n.kept_hi, 60 / 120.0);
+    CLOSE(n.kept.kept - n.kept_hi, n.kept.kept_low);
+    CLOSE(n.share_kept, 5 / 14.0);
+    CLOSE(n.share_hi, 4 / 14.0);
+    /* a has the 40, b the 30 in 2 bits and the 10 */
+    CLOSE(n.sources[0].kept_hi, 40 / 70.0);
+    CLOSE(n.sources[1].kept, 50 / 50.0);
+    CLOSE(n.sources[1].kept_hi, 20 / 50.0);
+    assert_int_equal(n.sources[0].low_best, 0);
+    assert_int_equal(n.sources[1].low_best, 1);
+    wn_report_numbers_release(&n);
+    wn_saliency_release(&s);
+
+    measure(&s, report_plan, &n);
+    assert_true(!n.graded && n.layers[0].hi == 3);
+    CLOSE(n.kept_hi, n.kept.kept);
+    CLOSE(n.sources[1].kept_hi, n.sources[1].kept);
+    wn_report_numbers_release(&n);
+    wn_saliency_release(&s);
+}
+
 static void a_plan_by_counts_is_told_in_saliency(void **state)
 {
     static const char text[] =
@@ -186,6 +225,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_a_plan_keeps_and_could_keep_is_measured_by_layer_and_source),
+        cmocka_unit_test(a_graded_plan_has_two_banks),
         cmocka_unit_test(a_plan_by_counts_is_told_in_saliency),
         cmocka_unit_test(concentration_counts_experts),
         cmocka_unit_test(curves_run_from_nothing_to_all),

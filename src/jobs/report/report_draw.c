@@ -52,23 +52,73 @@ void wn_report_put_cell(struct wn_html *h, double v, unsigned decimals, const ch
     wn_html_put(h, "%s</td>", unit);
 }
 
-void wn_report_put_keep(struct wn_html *h, const struct wn_report_numbers *n)
+static uint32_t experts_of(const struct wn_report_layer *l)
 {
-    uint32_t least = UINT32_MAX, most = 0, experts_least = UINT32_MAX;
+    return l->experts;
+}
 
-    for (uint32_t i = 0; i < n->layer_count; i++) {
-        least = n->layers[i].keep < least ? n->layers[i].keep : least;
-        most = n->layers[i].keep > most ? n->layers[i].keep : most;
-        experts_least = n->layers[i].experts < experts_least ? n->layers[i].experts : experts_least;
-    }
+static uint32_t keep_of(const struct wn_report_layer *l)
+{
+    return l->keep;
+}
+
+static uint32_t hi_of(const struct wn_report_layer *l)
+{
+    return l->hi;
+}
+
+static uint32_t low_of(const struct wn_report_layer *l)
+{
+    return l->keep - l->hi;
+}
+
+/* "45", or "40 to 45". */
+static void put_range(struct wn_html *h, uint32_t least, uint32_t most)
+{
     if (least == most)
         wn_html_put(h, "%" PRIu32, most);
     else
         wn_html_put(h, "%" PRIu32 " to %" PRIu32, least, most);
-    if (experts_least == n->expert_count)
-        wn_html_put(h, " of %" PRIu32 " experts in each layer", n->expert_count);
-    else
-        wn_html_put(h, " of %" PRIu32 " to %" PRIu32 " experts in each layer", experts_least, n->expert_count);
+}
+
+static void put_range_of(struct wn_html *h, const struct wn_report_numbers *n,
+                         uint32_t (*count)(const struct wn_report_layer *))
+{
+    uint32_t least = UINT32_MAX, most = 0;
+
+    for (uint32_t i = 0; i < n->layer_count; i++) {
+        uint32_t v = count(&n->layers[i]);
+
+        least = v < least ? v : least;
+        most = v > most ? v : most;
+    }
+    put_range(h, least, most);
+}
+
+void wn_report_put_keep(struct wn_html *h, const struct wn_report_numbers *n)
+{
+    put_range_of(h, n, keep_of);
+    wn_html_put(h, " of ");
+    put_range_of(h, n, experts_of);
+    wn_html_put(h, " experts in each layer");
+}
+
+void wn_report_put_bits(struct wn_html *h, const struct wn_report_numbers *n)
+{
+    put_range(h, n->lo_bits_least, n->lo_bits_most);
+    wn_html_put(h, " bits");
+}
+
+void wn_report_put_banks(struct wn_html *h, const struct wn_report_numbers *n)
+{
+    if (!n->graded)
+        return;
+    wn_html_put(h, ", ");
+    put_range_of(h, n, hi_of);
+    wn_html_put(h, " at the source’s bits and ");
+    put_range_of(h, n, low_of);
+    wn_html_put(h, " in ");
+    wn_report_put_bits(h, n);
 }
 
 static void put_figure(struct wn_html *h, const char *name, double v, unsigned decimals, const char *unit)
@@ -106,6 +156,10 @@ static void put_key_figures(struct wn_html *h, const struct wn_report_page *p)
     put_figure(h, n->planned ? "experts kept" : "no plan; of the experts, half", 100 * n->share_kept, 1, " %");
     put_figure(h, n->planned ? "saliency kept by the plan" : "saliency kept by the best half", 100 * n->kept.kept, 1,
                " %");
+    if (n->graded) {
+        put_figure(h, "of it at the source’s bits", 100 * n->kept_hi, 1, " %");
+        put_figure(h, "of it in fewer bits", 100 * (n->kept.kept - n->kept_hi), 1, " %");
+    }
     if (n->source_count > 1)
         put_least_source(h, p);
     put_figure(h, "rank correlation of split halves", n->half_rank, 2, "");
@@ -181,6 +235,7 @@ static void put_plan(struct wn_html *h, const struct wn_report_page *p)
     }
     wn_html_put(h, "<dl class=\"facts\">\n<dt>File</dt><dd><bdi>%s</bdi></dd>\n<dt>Keeps</dt><dd>", p->plan_name);
     wn_report_put_keep(h, p->n);
+    wn_report_put_banks(h, p->n);
     wn_html_put(h, " (%s)</dd>\n", plan->mode);
     put_fact(h, "Criterion", plan->criterion);
     put_fact(h, "Weights", *plan->weights ? plan->weights : "none: sources as the corpus had them, or not told");

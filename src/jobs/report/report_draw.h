@@ -47,5 +47,9 @@ void wn_report_put_number(struct wn_html *h, double v, unsigned decimals);
 void wn_report_put_cell(struct wn_html *h, double v, unsigned decimals, const char *unit);
 /* "45 of 64 experts in each layer", or the range where layers differ. */
 void wn_report_put_keep(struct wn_html *h, const struct wn_report_numbers *n);
+/* Of a graded plan: "2 bits", or the range where layers differ. */
+void wn_report_put_bits(struct wn_html *h, const struct wn_report_numbers *n);
+/* ", 16 at the source's bits and 29 in 2 bits"; nothing where all have the source's. */
+void wn_report_put_banks(struct wn_html *h, const struct wn_report_numbers *n);
 
 #endif

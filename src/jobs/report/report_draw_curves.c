@@ -25,12 +25,12 @@ static void put_band(struct wn_html *h, const struct wn_report_plot *f, const st
 }
 
 /* Below the diagonal nothing is ever drawn, so the key stands there. */
-static void put_key(struct wn_html *h, const struct wn_report_plot *f)
+static void put_key(struct wn_html *h, const struct wn_report_plot *f, const struct wn_report_numbers *n)
 {
     static const struct {
         const char *css_class, *text;
     } keys[] = {{"line", "all layers together"}, {"thin", "median layer"}, {"even", "if all experts were alike"}};
-    double x = wn_report_x(f, 0.62), y = wn_report_y(f, 0.26);
+    double x = wn_report_x(f, 0.62), y = wn_report_y(f, n->graded ? 0.38 : 0.26);
 
     wn_html_put(
         h,
@@ -42,6 +42,16 @@ static void put_key(struct wn_html *h, const struct wn_report_plot *f)
         wn_html_put(h, "<path class=\"%s\" d=\"M%.1f %.1fh26\"/><text x=\"%.1f\" y=\"%.1f\">%s</text>\n",
                     keys[i].css_class, x, y, x + 34, y + 4, keys[i].text);
     }
+    if (!n->graded)
+        return;
+    wn_html_put(h,
+                "<circle class=\"mark\" cx=\"%.1f\" cy=\"%.1f\" r=\"4.5\"/><text x=\"%.1f\" y=\"%.1f\">what the plan "
+                "keeps</text>\n",
+                x + 13, y + 19, x + 34, y + 23);
+    wn_html_put(h,
+                "<circle class=\"hollow\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\"/><text x=\"%.1f\" y=\"%.1f\">of it at the "
+                "source’s bits</text>\n",
+                x + 13, y + 38, x + 34, y + 42);
 }
 
 /* The label stands under the curve: right of the point, or where there is no room, at the right edge, lower. */
@@ -60,6 +70,14 @@ static void put_plan_point(struct wn_html *h, const struct wn_report_plot *f, co
                 "<text class=\"plan\" y=\"%.1f\" text-anchor=\"%s\"><tspan x=\"%.1f\">the plan: %.1f %% of the "
                 "experts,</tspan><tspan x=\"%.1f\" dy=\"16\">%.1f %% of the saliency</tspan></text>\n",
                 label_y, at_edge ? "end" : "start", label_x, 100 * n->share_kept, label_x, 100 * n->kept.kept);
+    if (!n->graded)
+        return;
+    wn_html_put(h, "<circle class=\"hollow\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\"/>\n", wn_report_x(f, n->share_hi),
+                wn_report_y(f, n->kept_hi));
+    wn_html_put(h,
+                "<text class=\"plan\" y=\"%.1f\" text-anchor=\"%s\"><tspan x=\"%.1f\">at the source’s bits: %.1f %%, "
+                "%.1f %%</tspan></text>\n",
+                label_y + 32, at_edge ? "end" : "start", label_x, 100 * n->share_hi, 100 * n->kept_hi);
 }
 
 static void put_overall(struct wn_html *h, const struct wn_report_numbers *n)
@@ -77,7 +95,7 @@ static void put_overall(struct wn_html *h, const struct wn_report_numbers *n)
                 f.top);
     wn_report_svg_line(h, &f, "thin", n->middle, WN_REPORT_STEPS);
     wn_report_svg_line(h, &f, "line", n->curve, WN_REPORT_STEPS);
-    put_key(h, &f);
+    put_key(h, &f, n);
     if (n->planned)
         put_plan_point(h, &f, n);
     wn_html_put(h,
@@ -113,8 +131,14 @@ static void put_source(struct wn_html *h, const struct wn_report_page *p, uint32
         wn_html_put(h,
                     "<circle class=\"mark\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\"/><text class=\"plan\" x=\"%.1f\" "
                     "y=\"%.1f\" text-anchor=\"end\">plan %.1f %%</text>\n",
-                    wn_report_x(&f, p->n->share_kept), wn_report_y(&f, k->kept), f.left + f.width, f.top + f.height - 8,
-                    100 * k->kept);
+                    wn_report_x(&f, p->n->share_kept), wn_report_y(&f, k->kept), f.left + f.width,
+                    f.top + f.height - (p->n->graded ? 22 : 8), 100 * k->kept);
+    if (p->n->graded && !isnan(k->kept))
+        wn_html_put(h,
+                    "<circle class=\"hollow\" cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\"/><text class=\"plan\" x=\"%.1f\" "
+                    "y=\"%.1f\" text-anchor=\"end\">source’s bits %.1f %%</text>\n",
+                    wn_report_x(&f, p->n->share_hi), wn_report_y(&f, k->kept_hi), f.left + f.width,
+                    f.top + f.height - 8, 100 * k->kept_hi);
     wn_report_svg_close(h);
     wn_html_put(h, "</div>\n");
 }
@@ -129,7 +153,10 @@ static void put_sources(struct wn_html *h, const struct wn_report_page *p)
                 "<h3>Source by source</h3>\n<p>Solid: what stays of a source when experts are kept in the order of "
                 "all sources together. Dashed: the most that can stay, in the source’s own order. The wider the "
                 "gap, the more the source depends on experts that the others do not need.%s</p>\n",
-                p->n->planned ? " Orange: what the plan keeps of it." : "");
+                p->n->graded
+                    ? " Orange: what the plan keeps of it, and hollow, of that what stays at the source’s bits."
+                : p->n->planned ? " Orange: what the plan keeps of it."
+                                : "");
     if (drawn < p->n->source_count)
         wn_html_put(h, "<p>The first %" PRIu32 " of %" PRIu32 " sources are drawn; the table has all.</p>\n", drawn,
                     p->n->source_count);

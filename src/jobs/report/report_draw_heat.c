@@ -11,7 +11,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { COLOURS = 11, WIDTH = 720, LEFT = 46, RIGHT = 14, TOP = 22, LEGEND = 96 };
+enum { COLOURS = 11, WIDTH = 720, LEFT = 46, RIGHT = 14, TOP = 22, LEGEND = 96, LINES = 44 };
 
 /* Colour k (0 .. count - 1) is 2^(step * (low + k)) times an even share or more; the first also what is below. */
 struct scale {
@@ -84,6 +84,21 @@ static bool any_zero(const struct wn_report_numbers *n)
     return false;
 }
 
+/* Along the rows, where the count of each ends. */
+static void put_cut(struct wn_html *h, const struct wn_report_numbers *n, const char *css_class, bool hi)
+{
+    for (uint32_t i = 0; i < n->layer_count; i++) {
+        uint32_t at = hi ? n->layers[i].hi : n->layers[i].keep;
+
+        if (i == 0)
+            wn_html_put(h, "<path class=\"%s\" vector-effect=\"non-scaling-stroke\" d=\"M%" PRIu32 " 0V1", css_class,
+                        at);
+        else
+            wn_html_put(h, "H%" PRIu32 "V%" PRIu32, at, i + 1);
+    }
+    wn_html_put(h, "\"/>\n");
+}
+
 static void put_rows(struct wn_html *h, const struct wn_report_numbers *n, const struct scale *s, double row_height)
 {
     wn_html_put(h, "<g class=\"rows\" transform=\"translate(%u %u) scale(%.6f %.3f)\">\n", LEFT, TOP,
@@ -98,13 +113,10 @@ static void put_rows(struct wn_html *h, const struct wn_report_numbers *n, const
         put_level(h, n, s, -1);
         wn_html_put(h, "\"/>\n");
     }
-    if (n->planned) {
-        wn_html_put(h, "<path class=\"cut\" vector-effect=\"non-scaling-stroke\" d=\"M%" PRIu32 " 0V1",
-                    n->layers[0].keep);
-        for (uint32_t i = 1; i < n->layer_count; i++)
-            wn_html_put(h, "H%" PRIu32 "V%" PRIu32, n->layers[i].keep, i + 1);
-        wn_html_put(h, "\"/>\n");
-    }
+    if (n->planned)
+        put_cut(h, n, "cut", false);
+    if (n->graded)
+        put_cut(h, n, "bank", true);
     wn_html_put(h, "</g>\n");
 }
 
@@ -167,6 +179,41 @@ static void put_legend(struct wn_html *h, const struct wn_report_numbers *n, con
             x + 16, top + 8, box, x + 16 + box / 2.0, top + 35);
 }
 
+/* What lies on either side of a graded plan's two lines. */
+static void put_line_legend(struct wn_html *h, const struct wn_report_numbers *n, double top)
+{
+    const unsigned text = LEFT + 34;
+
+    if (!n->graded)
+        return;
+    wn_html_put(h,
+                "<path class=\"bank\" d=\"M%u %.1fh26\"/><text x=\"%u\" y=\"%.1f\">left of it: at the source’s bits, "
+                "%.0f %%</text>\n",
+                LEFT, top, text, top + 4, 100 * n->share_hi);
+    wn_html_put(h, "<path class=\"cut\" d=\"M%u %.1fh26\"/><text x=\"%u\" y=\"%.1f\">left of it, up to the other: in ",
+                LEFT, top + 20, text, top + 24);
+    wn_report_put_bits(h, n);
+    wn_html_put(h, ", %.0f %%; right of it: dropped</text>\n", 100 * (n->share_kept - n->share_hi));
+}
+
+/* Of a graded plan: of those that keep their bits, how many lie left of their line. */
+static void put_line_of_bank(struct wn_html *h, const struct wn_report_numbers *n)
+{
+    uint64_t hi = 0, best = 0;
+
+    if (!n->graded)
+        return;
+    for (uint32_t i = 0; i < n->layer_count; i++) {
+        hi += n->layers[i].hi;
+        best += n->layers[i].hi_best;
+    }
+    wn_html_put(h,
+                "<p>The plan is graded: the dashed line is where the number of experts ends that stay at the source’s "
+                "bits, the others of those kept are stored in ");
+    wn_report_put_bits(h, n);
+    wn_html_put(h, ". Of those %'" PRIu64 ", %'" PRIu64 " lie left of it.</p>\n", hi, best);
+}
+
 /* Whether the plan's choice is the ranking that is drawn. */
 static void put_line_of_plan(struct wn_html *h, const struct wn_report_page *p)
 {
@@ -186,6 +233,7 @@ static void put_line_of_plan(struct wn_html *h, const struct wn_report_page *p)
                     "one: of the %'" PRIu64 " experts it keeps, %'" PRIu64 " lie left of the line and %'" PRIu64
                     " right of it.</p>\n",
                     keep, best, keep - best);
+    put_line_of_bank(h, p->n);
 }
 
 void wn_report_draw_heat(struct wn_html *h, const struct wn_report_page *p)
@@ -204,12 +252,14 @@ void wn_report_draw_heat(struct wn_html *h, const struct wn_report_page *p)
     put_line_of_plan(h, p);
     wn_html_put(h, "<figure><div class=\"scroll\">");
     wn_report_svg_open(
-        h, "heat", WIDTH, (unsigned)bottom + LEGEND, "Saliency by layer and rank of the expert",
+        h, "heat", WIDTH, (unsigned)bottom + LEGEND + (n->graded ? LINES : 0),
+        "Saliency by layer and rank of the expert",
         "One row a layer, one column a rank. The table of all layers at the end of the page has the shares "
         "that the best experts carry.");
     put_rows(h, n, &s, row_height);
     put_labels(h, n, row_height);
     put_legend(h, n, &s, bottom + 58);
+    put_line_legend(h, n, bottom + LEGEND + 16);
     wn_report_svg_close(h);
     wn_html_put(h, "</div></figure>\n</section>\n");
 }

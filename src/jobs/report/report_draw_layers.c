@@ -223,7 +223,23 @@ static void put_head(struct wn_html *h, const struct wn_report_page *p)
     if (p->n->planned)
         wn_html_put(h, "<th scope=\"col\">plan keeps</th><th scope=\"col\">saliency kept, %%</th><th "
                        "scope=\"col\">at most, %%</th>");
+    if (p->n->graded)
+        wn_html_put(h, "<th scope=\"col\">at the source’s bits</th><th scope=\"col\">saliency there, %%</th><th "
+                       "scope=\"col\">in fewer bits</th><th scope=\"col\">bits</th><th scope=\"col\">saliency there, "
+                       "%%</th>");
     wn_html_put(h, "</tr></thead>\n");
+}
+
+static void put_banks(struct wn_html *h, const struct wn_report_layer *l)
+{
+    wn_html_put(h, "<td>%" PRIu32 "</td>", l->hi);
+    wn_report_put_cell(h, 100 * l->kept_hi, 2, "");
+    wn_html_put(h, "<td>%" PRIu32 "</td>", l->keep - l->hi);
+    if (l->lo_bits)
+        wn_html_put(h, "<td>%" PRIu32 "</td>", l->lo_bits);
+    else
+        wn_html_put(h, "<td></td>");
+    wn_report_put_cell(h, 100 * (l->kept - l->kept_hi), 2, "");
 }
 
 /* Share of the best `part` of a layer's experts, %. */
@@ -269,6 +285,8 @@ void wn_report_draw_layers(struct wn_html *h, const struct wn_report_page *p)
             wn_report_put_cell(h, 100 * l->kept, 2, "");
             wn_report_put_cell(h, 100 * l->best, 2, "");
         }
+        if (n->graded)
+            put_banks(h, l);
         wn_html_put(h, "</tr>\n");
     }
     wn_html_put(h, "</tbody></table></div></details>\n</section>\n");

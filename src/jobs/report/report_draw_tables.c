@@ -71,28 +71,61 @@ void wn_report_draw_overlap(struct wn_html *h, const struct wn_report_page *p)
 
 /* ---- dropped ---- */
 
+/* Of all 100: what stays, and of that darker what stays at the source's bits. */
+static void put_bar(struct wn_html *h, const struct wn_report_source *k, bool graded)
+{
+    if (isnan(k->kept)) {
+        wn_html_put(h, "<td class=\"bar\"></td>");
+        return;
+    }
+    wn_html_put(h,
+                "<td class=\"bar\"><svg viewBox=\"0 0 100 8\" preserveAspectRatio=\"none\" aria-hidden=\"true\"><rect "
+                "class=\"bar-of\" width=\"100\" height=\"8\"/>");
+    if (graded)
+        wn_html_put(h, "<rect class=\"low\" width=\"%.2f\" height=\"8\"/>", 100 * k->kept);
+    wn_html_put(h, "<rect class=\"dot\" width=\"%.2f\" height=\"8\"/></svg></td>",
+                100 * (graded ? k->kept_hi : k->kept));
+}
+
+static void put_source_head(struct wn_html *h, const struct wn_report_numbers *n)
+{
+    wn_html_put(h,
+                "<div class=\"scroll\"><table>\n<caption>By source%s</caption>\n<thead><tr><th "
+                "scope=\"col\">source</th><th scope=\"col\">saliency kept</th>",
+                n->graded ? ": dark at the source’s bits, pale in fewer, grey dropped" : "");
+    if (n->graded) {
+        wn_html_put(h, "<th scope=\"col\">at the source’s bits</th><th scope=\"col\">in ");
+        wn_report_put_bits(h, n);
+        wn_html_put(h, "</th>");
+    }
+    wn_html_put(h, "<th></th><th scope=\"col\">lost</th><th scope=\"col\">of its best tenth, dropped</th><th "
+                   "scope=\"col\">experts</th>");
+    if (n->graded)
+        wn_html_put(h, "<th scope=\"col\">and in fewer bits</th>");
+    wn_html_put(h, "</tr></thead>\n<tbody>\n");
+}
+
 static void put_kept_sources(struct wn_html *h, const struct wn_report_page *p)
 {
-    wn_html_put(h, "<div class=\"scroll\"><table>\n<caption>By source</caption>\n<thead><tr><th "
-                   "scope=\"col\">source</th><th scope=\"col\">saliency kept</th><th></th><th "
-                   "scope=\"col\">lost</th><th scope=\"col\">of its best tenth, dropped</th><th "
-                   "scope=\"col\">experts</th></tr></thead>\n<tbody>\n");
+    bool graded = p->n->graded;
+
+    put_source_head(h, p->n);
     for (uint32_t i = 0; i < p->n->source_count; i++) {
         const struct wn_report_source *k = &p->n->sources[i];
 
         wn_html_put(h, "<tr><th scope=\"row\">%s</th>", p->s->source[i]);
         wn_report_put_cell(h, 100 * k->kept, 2, " %");
-        if (isnan(k->kept))
-            wn_html_put(h, "<td class=\"bar\"></td>");
-        else
-            wn_html_put(h,
-                        "<td class=\"bar\"><svg viewBox=\"0 0 100 8\" preserveAspectRatio=\"none\" "
-                        "aria-hidden=\"true\"><rect class=\"bar-of\" width=\"100\" height=\"8\"/><rect class=\"dot\" "
-                        "width=\"%.2f\" height=\"8\"/></svg></td>",
-                        100 * k->kept);
+        if (graded) {
+            wn_report_put_cell(h, 100 * k->kept_hi, 2, " %");
+            wn_report_put_cell(h, 100 * (k->kept - k->kept_hi), 2, " %");
+        }
+        put_bar(h, k, graded);
         wn_report_put_cell(h, 100 * (1 - k->kept), 2, " %");
         wn_report_put_cell(h, k->best_count ? 100 * k->lost_best / k->best_count : NAN, 1, " %");
-        wn_html_put(h, "<td>%.0f of %'" PRIu32 "</td></tr>\n", k->lost_best, k->best_count);
+        wn_html_put(h, "<td>%.0f of %'" PRIu32 "</td>", k->lost_best, k->best_count);
+        if (graded)
+            wn_html_put(h, "<td>%'" PRIu32 "</td>", k->low_best);
+        wn_html_put(h, "</tr>\n");
     }
     wn_html_put(h, "</tbody></table></div>\n");
 }
@@ -106,10 +139,12 @@ static void put_worst_layers(struct wn_html *h, const struct wn_report_numbers *
 
     wn_html_put(h,
                 "<h3>Where most is lost</h3><div class=\"scroll\"><table>\n<caption>%s, the smallest share kept "
-                "first</caption>\n<thead><tr><th "
-                "scope=\"col\">layer</th><th scope=\"col\">experts kept</th><th scope=\"col\">saliency "
-                "lost</th><th scope=\"col\">at least, with so many</th></tr></thead>\n<tbody>\n",
+                "first</caption>\n<thead><tr><th scope=\"col\">layer</th><th scope=\"col\">experts kept</th>",
                 shown < n->layer_count ? "Ten layers" : "All layers");
+    if (n->graded)
+        wn_html_put(h, "<th scope=\"col\">at the source’s bits</th><th scope=\"col\">saliency in fewer bits</th>");
+    wn_html_put(h, "<th scope=\"col\">saliency lost</th><th scope=\"col\">at least, with so "
+                   "many</th></tr></thead>\n<tbody>\n");
     for (uint32_t k = 0; k < shown; k++) {
         uint32_t next = n->layer_count;
 
@@ -123,6 +158,10 @@ static void put_worst_layers(struct wn_html *h, const struct wn_report_numbers *
         last_at = next;
         wn_html_put(h, "<tr><th scope=\"row\">%" PRIu32 "</th><td>%" PRIu32 " of %" PRIu32 "</td>",
                     n->layers[next].layer, n->layers[next].keep, n->layers[next].experts);
+        if (n->graded) {
+            wn_html_put(h, "<td>%" PRIu32 "</td>", n->layers[next].hi);
+            wn_report_put_cell(h, 100 * (last - n->layers[next].kept_hi), 2, " %");
+        }
         wn_report_put_cell(h, 100 * (1 - last), 2, " %");
         wn_report_put_cell(h, 100 * (1 - n->layers[next].best), 2, " %");
         wn_html_put(h, "</tr>\n");
@@ -169,10 +208,14 @@ void wn_report_draw_dropped(struct wn_html *h, const struct wn_report_page *p)
     }
     wn_html_put(h, "<p>It keeps ");
     wn_report_put_keep(h, p->n);
-    wn_html_put(h,
-                ", and with them %.2f %% of the saliency: %.2f %% goes. Saliency is what the experts put out on the "
-                "calibration text, not quality; what the cut costs is told by evaluation.</p>\n",
-                100 * p->n->kept.kept, 100 * (1 - p->n->kept.kept));
+    wn_report_put_banks(h, p->n);
+    wn_html_put(h, ", and with them %.2f %% of the saliency: %.2f %% goes. ", 100 * p->n->kept.kept,
+                100 * (1 - p->n->kept.kept));
+    if (p->n->graded)
+        wn_html_put(h, "Of all saliency %.2f %% stays at the source’s bits and %.2f %% in fewer. ", 100 * p->n->kept_hi,
+                    100 * (p->n->kept.kept - p->n->kept_hi));
+    wn_html_put(h, "Saliency is what the experts put out on the calibration text, not quality; what the cut costs is "
+                   "told by evaluation.</p>\n");
     if (p->n->source_count)
         put_kept_sources(h, p);
     else

@@ -11,13 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What a plan makes of an expert. */
+enum { DROPPED, FEWER_BITS, SOURCE_BITS };
+
 struct measure {
     const struct wn_saliency *s;
     const struct wn_plan *p;
     struct wn_report_numbers *n;
     struct wn_ranked *rank; /* [expert] */
     double *sum;            /* [expert + 1] sums of the best 0, 1, 2 ... experts */
-    uint8_t *stays;         /* [expert] 1 where the plan keeps it */
+    uint8_t *bank;          /* [expert] where the plan puts it */
     double *spread;         /* [step][layer] shares; scratch at the end */
 };
 
@@ -65,13 +68,28 @@ static const double *source_row(const struct measure *m, uint32_t source, const 
     return m->s->source_saliency + wn_saliency_source_row(m->s, source, l->layer);
 }
 
-static void mark_kept(struct measure *m, uint32_t layer)
+static uint32_t hi_of(const struct wn_plan_layer *p)
+{
+    return p->lo_bits ? p->hi_count : p->keep_count;
+}
+
+static void mark_banks(struct measure *m, uint32_t layer)
 {
     const struct wn_plan_layer *p = &m->p->layers[layer];
 
-    memset(m->stays, 0, m->s->expert_count);
+    memset(m->bank, DROPPED, m->s->expert_count);
     for (uint32_t i = 0; i < p->keep_count; i++)
-        m->stays[p->keep[i]] = 1;
+        m->bank[p->keep[i]] = i < hi_of(p) ? SOURCE_BITS : FEWER_BITS;
+}
+
+/* Of a row, what the first bank carries. */
+static double hi_sum(const struct wn_plan_layer *p, const double *row)
+{
+    double sum = 0;
+
+    for (uint32_t i = 0; i < hi_of(p); i++)
+        sum += row[p->keep[i]];
+    return sum;
 }
 
 static double count_never(const struct wn_saliency *s, uint32_t layer, uint32_t experts)
@@ -85,7 +103,7 @@ static double count_never(const struct wn_saliency *s, uint32_t layer, uint32_t 
     return never < experts ? never : NAN;
 }
 
-/* What one layer has by itself, and its row of m->n->ratio; m->rank, m->sum and m->stays are the layer's afterwards. */
+/* What one layer has by itself, and its row of m->n->ratio; m->rank, m->sum and m->bank are the layer's afterwards. */
 static void measure_layer(struct measure *m, uint32_t i)
 {
     struct wn_report_layer *l = &m->n->layers[i];
@@ -93,13 +111,17 @@ static void measure_layer(struct measure *m, uint32_t i)
 
     rank_row(m, total_row(m, l), l->experts);
     sum_up(m, total_row(m, l), l->experts);
-    mark_kept(m, i);
+    mark_banks(m, i);
     whole = m->sum[l->experts];
     for (uint32_t e = 0; e < l->experts; e++)
         ratio[e] = whole > 0 ? m->rank[e].score / whole * l->experts : 0;
-    for (uint32_t e = 0; e < l->keep; e++)
-        l->keep_best += m->stays[m->rank[e].expert];
+    for (uint32_t e = 0; e < l->keep; e++) {
+        l->keep_best += m->bank[m->rank[e].expert] != DROPPED;
+        l->hi_best += e < l->hi && m->bank[m->rank[e].expert] == SOURCE_BITS;
+    }
     l->kept = whole > 0 ? m->n->kept.kept_layer[i] : NAN;
+    l->kept_hi = whole > 0 ? hi_sum(&m->p->layers[i], total_row(m, l)) / whole : NAN;
+    m->n->kept_hi += hi_sum(&m->p->layers[i], total_row(m, l));
     l->best = whole > 0 ? m->sum[l->keep] / whole : NAN;
     l->effective = wn_report_effective(m->rank, l->experts, whole);
     l->gini = wn_report_gini(m->rank, l->experts, whole);
@@ -155,7 +177,8 @@ static void measure_lost(struct measure *m, uint32_t i, uint32_t source, uint8_t
         const struct wn_report_lost lost = {i, e, source, r + 1, m->rank[r].score / m->sum[l->experts]};
 
         k->best_count++;
-        if (m->stays[e] || !m->n->planned)
+        k->low_best += m->bank[e] == FEWER_BITS;
+        if (m->bank[e] != DROPPED || !m->n->planned)
             continue;
         k->lost_best += 1;
         m->n->lost_count += !seen[e];
@@ -171,6 +194,7 @@ static void measure_sources(struct measure *m, uint32_t i, uint8_t *seen)
 
     memset(seen, 0, m->n->expert_count);
     for (uint32_t k = 0; k < m->n->source_count; k++) {
+        m->n->sources[k].kept_hi += hi_sum(&m->p->layers[i], source_row(m, k, l));
         rank_row(m, source_row(m, k, l), l->experts);
         sum_up(m, source_row(m, k, l), l->experts);
         for (uint32_t step = 0; step <= WN_REPORT_STEPS; step++)
@@ -219,9 +243,13 @@ static void finish_curves(struct measure *m)
 {
     struct wn_report_numbers *n = m->n;
 
+    n->kept_hi = n->curve[WN_REPORT_STEPS] > 0 ? n->kept_hi / n->curve[WN_REPORT_STEPS] : NAN;
     sums_to_shares(n->curve);
     for (uint32_t k = 0; k < n->source_count; k++) {
-        n->sources[k].kept = n->sources[k].mixed[WN_REPORT_STEPS] > 0 ? n->kept.kept_source[k] : NAN;
+        double whole = n->sources[k].mixed[WN_REPORT_STEPS];
+
+        n->sources[k].kept = whole > 0 ? n->kept.kept_source[k] : NAN;
+        n->sources[k].kept_hi = whole > 0 ? n->sources[k].kept_hi / whole : NAN;
         sums_to_shares(n->sources[k].mixed);
         sums_to_shares(n->sources[k].own);
     }
@@ -242,22 +270,41 @@ static void finish_curves(struct measure *m)
 static void finish_layers(struct measure *m)
 {
     struct wn_report_numbers *n = m->n;
-    double keep = 0, experts = 0;
+    double keep = 0, hi = 0, experts = 0;
     size_t ranks = 0, tops = 0;
 
     for (uint32_t i = 0; i < n->layer_count; i++) {
         keep += n->layers[i].keep;
+        hi += n->layers[i].hi;
         experts += n->layers[i].experts;
         n->half_chance += (double)n->layers[i].keep / n->layers[i].experts / n->layer_count;
         if (!isnan(n->layers[i].half_rank))
             m->spread[ranks++] = n->layers[i].half_rank;
     }
     n->share_kept = keep / experts;
+    n->share_hi = hi / experts;
     n->half_rank = wn_report_median(m->spread, ranks);
     for (uint32_t i = 0; i < n->layer_count; i++)
         if (!isnan(n->layers[i].half_top))
             m->spread[tops++] = n->layers[i].half_top;
     n->half_top = wn_report_median(m->spread, tops);
+}
+
+static void take_layer(struct measure *m, uint32_t i)
+{
+    const struct wn_plan_layer *p = &m->p->layers[i];
+    struct wn_report_numbers *n = m->n;
+
+    n->layers[i] = (struct wn_report_layer){.layer = p->layer,
+                                            .experts = m->s->layer_experts[p->layer],
+                                            .keep = p->keep_count,
+                                            .hi = hi_of(p),
+                                            .lo_bits = hi_of(p) < p->keep_count ? p->lo_bits : 0};
+    if (n->layers[i].lo_bits == 0)
+        return;
+    n->lo_bits_least = !n->graded || p->lo_bits < n->lo_bits_least ? p->lo_bits : n->lo_bits_least;
+    n->lo_bits_most = p->lo_bits > n->lo_bits_most ? p->lo_bits : n->lo_bits_most;
+    n->graded = true;
 }
 
 /* Room for all figures; the plan is known to fit the archive. */
@@ -272,15 +319,11 @@ static bool take_numbers(struct measure *m, struct wn_err *err)
         !(n->sources = wn_alloc(n->source_count, sizeof(*n->sources), err)) ||
         !(n->ratio = wn_alloc((size_t)n->layer_count * n->expert_count, sizeof(*n->ratio), err)))
         return false;
-    for (uint32_t i = 0; i < n->layer_count; i++) {
-        const struct wn_plan_layer *p = &m->p->layers[i];
-
-        n->layers[i] = (struct wn_report_layer){
-            .layer = p->layer, .experts = m->s->layer_experts[p->layer], .keep = p->keep_count};
-    }
+    for (uint32_t i = 0; i < n->layer_count; i++)
+        take_layer(m, i);
     return (m->rank = wn_alloc(n->expert_count, sizeof(*m->rank), err)) &&
            (m->sum = wn_alloc((size_t)n->expert_count + 1, sizeof(*m->sum), err)) &&
-           (m->stays = wn_alloc((size_t)n->expert_count * 2, 1, err)) &&
+           (m->bank = wn_alloc((size_t)n->expert_count * 2, 1, err)) &&
            (m->spread = wn_alloc((size_t)n->layer_count * (WN_REPORT_STEPS + 1), sizeof(*m->spread), err));
 }
 
@@ -290,7 +333,7 @@ static bool measure_all(struct measure *m, struct wn_err *err)
 
     if (!wn_plan_keeps(m->s, m->p, &m->n->kept, err) || !take_numbers(m, err))
         return false;
-    marks = m->stays + m->n->expert_count;
+    marks = m->bank + m->n->expert_count;
     for (uint32_t i = 0; i < m->n->layer_count; i++) {
         measure_layer(m, i);
         add_to_curves(m, i);
@@ -362,7 +405,7 @@ bool wn_report_measure(struct wn_report_numbers *n, const struct wn_saliency *s,
     ok = measure_all(&m, err);
     free(m.rank);
     free(m.sum);
-    free(m.stays);
+    free(m.bank);
     free(m.spread);
     wn_plan_release(&half);
     if (!ok)

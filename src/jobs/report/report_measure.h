@@ -20,7 +20,11 @@ struct wn_report_layer {
     uint32_t experts;   /* it has */
     uint32_t keep;      /* the plan keeps; without a plan half of them, rounded to nearest */
     uint32_t keep_best; /* of those kept, how many are among the `keep` with the largest saliency */
+    uint32_t hi;        /* of those kept, how many have the source's bits; all where the layer is not graded */
+    uint32_t hi_best;   /* of those, how many are among the `hi` with the largest saliency */
+    uint32_t lo_bits;   /* of the others; 0: there are none */
     double kept;        /* share of saliency that stays; without a plan that of the best half */
+    double kept_hi;     /* share that stays at the source's bits */
     double best;        /* the largest share that `keep` experts can have */
     double effective;   /* exp of the entropy of the shares: 1 (one expert does all) .. experts (all the same) */
     double gini;        /* 0 (all the same) .. 1 */
@@ -39,7 +43,9 @@ struct wn_report_lost {
 
 struct wn_report_source {
     double kept;         /* share of its saliency that stays */
+    double kept_hi;      /* share that stays at the source's bits */
     double lost_best;    /* (layer, expert) pairs of its best tenth that are dropped; not a number without a plan */
+    uint32_t low_best;   /* such pairs that stay in fewer bits */
     uint32_t best_count; /* pairs in its best tenth */
     /* Share kept by i / 64 of each layer's experts: by the order of all sources together, and by its own. */
     double mixed[WN_REPORT_STEPS + 1], own[WN_REPORT_STEPS + 1];
@@ -55,6 +61,9 @@ struct wn_report_numbers {
     /* Share kept by i / 64 of each layer's experts: all layers together, and the spread of single layers. */
     double curve[WN_REPORT_STEPS + 1], low[WN_REPORT_STEPS + 1], middle[WN_REPORT_STEPS + 1], high[WN_REPORT_STEPS + 1];
     double share_kept;                            /* experts kept, of all */
+    bool graded;                                  /* some of them in fewer bits: two banks */
+    double share_hi, kept_hi;                     /* experts at the source's bits, of all; the saliency they carry */
+    uint32_t lo_bits_least, lo_bits_most;         /* of the others */
     uint32_t lost_count;                          /* dropped experts that are among the best tenth of some source */
     struct wn_report_lost worst[WN_REPORT_WORST]; /* of those, by falling share x experts */
     uint32_t worst_count;
