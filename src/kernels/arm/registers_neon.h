@@ -285,15 +285,28 @@ INLINE vf vf_of_vi(vi a)
     return vcvtq_f32_s32((int32x4_t)a);
 }
 
+/* The four values scale * number + bias, the product rounded, looked up by the low two bits of each lane. */
+typedef uint8x16_t four;
+
+INLINE four four_of(vf scale, vf bias)
+{
+    static const float q[WIDTH] = {0, 1, 2, 3};
+
+    return vreinterpretq_u8_f32(vaddq_f32(vmulq_f32(vld1q_f32(q), scale), bias));
+}
+
+INLINE vf four_at(four values, vi number)
+{
+    /* bytes 4 q to 4 q + 3 are those of value q */
+    const uint32x4_t bytes = vmlaq_u32(vdupq_n_u32(0x03020100), (uint32x4_t)(number & 3), vdupq_n_u32(0x04040404));
+
+    return vreinterpretq_f32_u8(vqtbl1q_u8(values, vreinterpretq_u8_u32(bytes)));
+}
+
 /* scale * q + bias, the product rounded */
 typedef struct {
     vf scale, bias;
 } line;
-
-INLINE line line_of_2_bits(vf scale, vf bias)
-{
-    return (line){scale, bias};
-}
 
 INLINE line line_of_4_bits(vf scale, vf bias)
 {
@@ -301,27 +314,28 @@ INLINE line line_of_4_bits(vf scale, vf bias)
 }
 
 /* The low bits of each lane count. */
-INLINE vf line_at_2_bits(line l, vi code)
-{
-    return vaddq_f32(vmulq_f32(vf_of_vi(code & 3), l.scale), l.bias);
-}
-
 INLINE vf line_at_4_bits(line l, vi code)
 {
     return vaddq_f32(vmulq_f32(vf_of_vi(code & 15), l.scale), l.bias);
 }
 
-/* Eight stored numbers to floats in memory. */
-INLINE void eight_of_bf16(const uint8_t *p, float *out)
+/* The first n of WIDTH stored numbers of two bytes, the others 0. */
+INLINE uint16x4_t halves_first(const uint8_t *p, size_t n)
 {
-    vst1q_f32(out, vreinterpretq_f32_u32(vshll_n_u16(load_u16(p), 16)));
-    vst1q_f32(out + 4, vreinterpretq_f32_u32(vshll_n_u16(load_u16(p + 8), 16)));
+    uint8_t copy[8] = {0};
+
+    memcpy(copy, p, 2 * (n < WIDTH ? n : WIDTH));
+    return load_u16(copy);
 }
 
-INLINE void eight_of_f16(const uint8_t *p, float *out)
+INLINE vf vf_of_bf16(const uint8_t *p, size_t n)
 {
-    vst1q_f32(out, vcvt_f32_f16(vreinterpret_f16_u16(load_u16(p))));
-    vst1q_f32(out + 4, vcvt_f32_f16(vreinterpret_f16_u16(load_u16(p + 8))));
+    return vreinterpretq_f32_u32(vshll_n_u16(halves_first(p, n), 16));
+}
+
+INLINE vf vf_of_f16(const uint8_t *p, size_t n)
+{
+    return vcvt_f32_f16(vreinterpret_f16_u16(halves_first(p, n)));
 }
 
 #endif

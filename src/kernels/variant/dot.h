@@ -10,6 +10,17 @@ INLINE size_t tail_of(size_t n, const struct form f)
     return f.bytes % LANES == 0 && f.blocks == 1 ? n % LANES : 0;
 }
 
+/* Elements 32 j and on of the span at p. */
+INLINE v32 block_of(const struct form f, const uint8_t *p, const struct shared *h, size_t j)
+{
+    v32 r;
+
+#define STEP(i) r.at[i] = f.part(p, h, j, i);
+    EACH(STEP)
+#undef STEP
+    return r;
+}
+
 /* The last n < 32 elements of a row, from p on, the others 0. */
 INLINE v32 block_tail(const struct form f, const uint8_t *p, size_t n)
 {
@@ -17,7 +28,36 @@ INLINE v32 block_tail(const struct form f, const uint8_t *p, size_t n)
     uint8_t copy[sizeof(float) * LANES] __attribute__((aligned(64))) = {0};
 
     memcpy(copy, p, n * element_bytes);
-    return f.block(copy, NULL, 0);
+    return block_of(f, copy, NULL, 0);
+}
+
+/* What the blocks of span s share, of `rows` rows; asks for the bytes `ahead` of it. */
+INLINE void spans_unpack(const struct form f, const struct stored *w, size_t s, size_t ahead, struct shared *h,
+                         const size_t rows)
+{
+    UNROLL
+    for (size_t r = 0; r < rows; r++) {
+        const uint8_t *p = w[r].data + s * f.bytes;
+
+        UNROLL
+        for (size_t i = 0; i < f.bytes; i += 64)
+            __builtin_prefetch(p + ahead + i);
+        f.span(&w[r], p, s, &h[r]);
+    }
+}
+
+/* Adds the products of block j of span s and x to the lanes of `rows` rows. */
+INLINE void block_multiply(const struct form f, const struct stored *w, size_t s, size_t j, const struct shared *h,
+                           const float *x, v32 *lanes, const size_t rows)
+{
+    v32 value = in_pairs(f) ? v32_apart(v32_load(x)) : v32_load(x);
+
+    UNROLL
+    for (size_t r = 0; r < rows; r++) {
+        UNROLL
+        for (size_t i = 0; i < REGS; i++)
+            lanes[r].at[i] = vf_fma(f.part(w[r].data + s * f.bytes, &h[r], j, i), value.at[i], lanes[r].at[i]);
+    }
 }
 
 /*
@@ -33,35 +73,24 @@ INLINE void dot_side_by_side(const struct form f, struct stored *w, size_t ahead
     v32 lanes[DOT_ROWS];
     struct side side[DOT_ROWS];
     struct shared h[DOT_ROWS];
-    const uint8_t *p[DOT_ROWS];
     size_t s = 0, spans = n / LANES / f.blocks, tail = tail_of(n, f);
 
     UNROLL
-    for (size_t r = 0; r < rows; r++)
+    for (size_t r = 0; r < rows; r++) {
         lanes[r] = v32_set(0);
-    UNROLL
-    for (size_t r = 0; r < rows; r++)
         w[r].side = &side[r];
-    for (; s < spans; s++) {
-        if (f.span == span_affine && s % SIDE == 0)
+    }
+    while (s < spans) {
+        size_t end = f.span == span_affine && spans - s > SIDE ? s + SIDE : spans;
+
+        if (f.span == span_affine)
             for (size_t r = 0; r < rows; r++)
                 side_unpack(&w[r], s, spans - s, scales_ahead, &side[r]);
-        UNROLL
-        for (size_t r = 0; r < rows; r++) {
-            p[r] = w[r].data + s * f.bytes;
+        for (; s < end; s++) {
+            spans_unpack(f, w, s, ahead, h, rows);
             UNROLL
-            for (size_t i = 0; i < f.bytes; i += 64)
-                __builtin_prefetch(p[r] + ahead + i);
-            f.span(&w[r], p[r], s, &h[r]);
-        }
-        UNROLL
-        for (size_t j = 0; j < f.blocks; j++) {
-            v32 value = v32_load(x + (s * f.blocks + j) * LANES);
-
-            value = in_pairs(f) ? v32_apart(value) : value;
-            UNROLL
-            for (size_t r = 0; r < rows; r++)
-                lanes[r] = v32_fma(f.block(p[r], &h[r], j), value, lanes[r]);
+            for (size_t j = 0; j < f.blocks; j++)
+                block_multiply(f, w, s, j, h, x + (s * f.blocks + j) * LANES, lanes, rows);
         }
     }
     if (tail) {
@@ -153,7 +182,7 @@ INLINE void dot_all_rows(const struct form f, const struct wn_matrix *m, uint64_
 static bool dot_rows(const struct wn_matrix *m, uint64_t first, size_t n, const float *x, float *y)
 {
     switch (form_of(m)) {
-#define ROWS(name, block, span, blocks, bytes)                                                                         \
+#define ROWS(name, part, span, blocks, bytes)                                                                          \
     case FORM_##name:                                                                                                  \
         dot_all_rows(form_##name, m, first, n, x, y);                                                                  \
         return true;
@@ -179,7 +208,7 @@ INLINE void decode(const struct form f, struct stored w, float *dst, size_t n)
         f.span(&w, p, s, &h);
         UNROLL
         for (size_t j = 0; j < f.blocks; j++) {
-            v32 value = f.block(p, &h, j);
+            v32 value = block_of(f, p, &h, j);
 
             v32_store(dst + (s * f.blocks + j) * LANES, in_pairs(f) ? v32_together(value) : value);
         }
@@ -193,7 +222,7 @@ static void decode_row(const struct wn_matrix *m, uint64_t row, float *dst)
     struct stored w = stored_row(m, row);
 
     switch (form_of(m)) {
-#define ROW(name, block, span, blocks, bytes)                                                                          \
+#define ROW(name, part, span, blocks, bytes)                                                                           \
     case FORM_##name:                                                                                                  \
         decode(form_##name, w, dst, (size_t)m->cols);                                                                  \
         break;

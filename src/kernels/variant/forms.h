@@ -1,7 +1,8 @@
 /*
- * The stored forms that a variant reads fast. A form is a function from a block of 32 elements to their values; the
- * loops around it are in dot.h. Blocks whose scales lie together form a span, which has a second function that unpacks
- * them once. Forms of 256 elements are in forms_k.h, the list of all in forms_all.h.
+ * The stored forms that a variant reads fast. A form is a function from a block of 32 elements to a register of their
+ * values; the loops around it are in dot.h. A register at a time, so that it is multiplied where it is made: whole
+ * blocks of rows side by side would not fit AVX2's registers. Blocks whose scales lie together form a span, which has a
+ * second function that unpacks them once. Forms of 256 elements are in forms_k.h, the list of all in forms_all.h.
  * The order of operations is that of quant/ (docs/formats/quants.md).
  */
 #ifndef WN_KERNELS_VARIANT_FORMS_H
@@ -33,7 +34,7 @@ INLINE float e8m0_half(uint8_t s)
     return f;
 }
 
-#define SIDE 32 /* spans whose scales are unpacked at a time */
+#define SIDE 64 /* spans whose scales are unpacked at a time: those of a row of K3's experts */
 
 /* Scales and biases of SIDE spans: of spans s / SIDE * SIDE and on. */
 struct side {
@@ -56,16 +57,24 @@ struct shared {
     float scales[16], biases[16]; /* of 16 elements each, or of 32 */
 };
 
-/* Elements 32 j .. 32 j + 31 of the span at p. */
-typedef v32 block_fn(const uint8_t *p, const struct shared *h, size_t j);
+/* Of elements 32 j .. 32 j + 31 of the span at p, register i. */
+typedef vf part_fn(const uint8_t *p, const struct shared *h, size_t j, size_t i);
 /* Fills what the blocks of span s of w, at p, share. */
 typedef void span_fn(const struct stored *w, const uint8_t *p, size_t s, struct shared *h);
 
 struct form {
-    block_fn *block;
+    part_fn *part;
     span_fn *span;
     size_t blocks, bytes; /* of a span */
 };
+
+/* A part function by what gives all 32 values, which compilers work out once. */
+#define PART(name, value)                                                                                              \
+    INLINE vf part_##name(const uint8_t *p, const struct shared *h, size_t j, size_t i)                                \
+    {                                                                                                                  \
+        (void)h, (void)j;                                                                                              \
+        return (value).at[i];                                                                                          \
+    }
 
 /* ---- floats: any number of elements ---- */
 
@@ -74,23 +83,9 @@ INLINE void span_plain(const struct stored *w, const uint8_t *p, size_t s, struc
     (void)w, (void)p, (void)s, (void)h;
 }
 
-INLINE v32 block_f32(const uint8_t *p, const struct shared *h, size_t j)
-{
-    (void)h, (void)j;
-    return v32_load((const float *)(const void *)p);
-}
-
-INLINE v32 block_bf16(const uint8_t *p, const struct shared *h, size_t j)
-{
-    (void)h, (void)j;
-    return v32_of_bf16(p);
-}
-
-INLINE v32 block_f16(const uint8_t *p, const struct shared *h, size_t j)
-{
-    (void)h, (void)j;
-    return v32_of_f16(p);
-}
+PART(f32, v32_load((const float *)(const void *)p))
+PART(bf16, v32_of_bf16(p))
+PART(f16, v32_of_f16(p))
 
 /* ---- one scale for 32 ---- */
 
@@ -100,25 +95,11 @@ INLINE void span_f16_scale(const struct stored *w, const uint8_t *p, size_t s, s
     h->d = float_of_f16(p);
 }
 
-INLINE v32 block_q8_0(const uint8_t *p, const struct shared *h, size_t j)
-{
-    (void)j;
-    return v32_of_i8(p + 2, h->d);
-}
+static const int8_t q4_0_values[16] = {-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7};
 
-INLINE v32 block_q4_0(const uint8_t *p, const struct shared *h, size_t j)
-{
-    static const int8_t values[16] = {-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7};
-
-    (void)j;
-    return v32_of_book(p + 2, values, h->d);
-}
-
-INLINE v32 block_iq4_nl(const uint8_t *p, const struct shared *h, size_t j)
-{
-    (void)j;
-    return v32_of_book(p + 2, wn_iq4nl_values, h->d);
-}
+PART(q8_0, v32_of_i8(p + 2, h->d))
+PART(q4_0, v32_of_book(p + 2, q4_0_values, h->d))
+PART(iq4_nl, v32_of_book(p + 2, wn_iq4nl_values, h->d))
 
 /* The values of FP4, doubled; d is half the scale, so that the product is exact or overflows. */
 static const int8_t doubled_fp4[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
@@ -129,62 +110,52 @@ INLINE void span_mxfp4(const struct stored *w, const uint8_t *p, size_t s, struc
     h->d = e8m0_half(p[0]);
 }
 
-INLINE v32 block_mxfp4(const uint8_t *p, const struct shared *h, size_t j)
-{
-    (void)j;
-    return v32_of_book(p + 1, doubled_fp4, h->d);
-}
-
 INLINE void span_mxfp4_split(const struct stored *w, const uint8_t *p, size_t s, struct shared *h)
 {
     (void)p;
     h->d = e8m0_half(w->scales[s]);
 }
 
-INLINE v32 block_mxfp4_split(const uint8_t *p, const struct shared *h, size_t j)
-{
-    (void)j;
-    return v32_of_book_pairs(p, doubled_fp4, h->d);
-}
+PART(mxfp4, v32_of_book(p + 1, doubled_fp4, h->d))
+PART(mxfp4_split, v32_of_book_pairs(p, doubled_fp4, h->d))
 
 /* ---- affine: a scale and a bias for a span ---- */
 
-INLINE float float_of_bf16(const uint8_t *p)
+INLINE vf vf_of_f32(const uint8_t *p, size_t n)
 {
-    uint32_t bits = (uint32_t)(p[0] | p[1] << 8) << 16;
-    float f;
-
-    memcpy(&f, &bits, sizeof(f));
-    return f;
+    return vf_load_first((const float *)(const void *)p, n);
 }
 
-/* n numbers of a type, to floats: eight at a time, as the loops cannot wait for one after the other. */
-INLINE void numbers_unpack(const uint8_t *p, enum wn_type type, size_t n, float *out)
+/* n numbers of `bytes` bytes each to floats, a register at a time: the loops cannot wait for one after the other. */
+INLINE void numbers_unpack(vf (*unpack)(const uint8_t *p, size_t n), const uint8_t *p, size_t bytes, size_t n,
+                           float *out)
 {
     size_t i = 0;
 
-    if (type == WN_F32) {
-        memcpy(out, p, n * sizeof(*out));
-        return;
-    }
-    for (; n - i >= 8; i += 8)
-        if (type == WN_BF16)
-            eight_of_bf16(p + 2 * i, out + i);
-        else
-            eight_of_f16(p + 2 * i, out + i);
-    for (; i < n; i++)
-        out[i] = type == WN_BF16 ? float_of_bf16(p + 2 * i) : float_of_f16(p + 2 * i);
+    for (; n - i >= WIDTH; i += WIDTH)
+        vf_store(out + i, unpack(p + i * bytes, WIDTH));
+    if (i < n)
+        vf_store_first(out + i, unpack(p + i * bytes, n - i), n - i);
 }
 
 /* Those of span s and on, `left` more spans of the row at most. Asks for those `ahead` bytes further on. */
 INLINE void side_unpack(const struct stored *w, size_t s, size_t left, size_t ahead, struct side *side)
 {
-    size_t n = left < SIDE ? left : SIDE, step = w->scale_type == WN_F32 ? 4 : 2;
+    const size_t n = left < SIDE ? left : SIDE, step = w->scale_type == WN_F32 ? 4 : 2;
+    const uint8_t *scales = w->scales + s * step, *biases = w->biases + s * step;
 
-    __builtin_prefetch(w->scales + s * step + ahead);
-    __builtin_prefetch(w->biases + s * step + ahead);
-    numbers_unpack(w->scales + s * step, w->scale_type, n, side->scale);
-    numbers_unpack(w->biases + s * step, w->scale_type, n, side->bias);
+    __builtin_prefetch(scales + ahead);
+    __builtin_prefetch(biases + ahead);
+    if (w->scale_type == WN_BF16) {
+        numbers_unpack(vf_of_bf16, scales, 2, n, side->scale);
+        numbers_unpack(vf_of_bf16, biases, 2, n, side->bias);
+    } else if (w->scale_type == WN_F16) {
+        numbers_unpack(vf_of_f16, scales, 2, n, side->scale);
+        numbers_unpack(vf_of_f16, biases, 2, n, side->bias);
+    } else {
+        numbers_unpack(vf_of_f32, scales, 4, n, side->scale);
+        numbers_unpack(vf_of_f32, biases, 4, n, side->bias);
+    }
 }
 
 INLINE void span_affine(const struct stored *w, const uint8_t *p, size_t s, struct shared *h)
@@ -194,36 +165,19 @@ INLINE void span_affine(const struct stored *w, const uint8_t *p, size_t s, stru
     h->bias = w->side->bias[s % SIDE];
 }
 
-INLINE v32 block_affine2(const uint8_t *p, const struct shared *h, size_t j)
+INLINE vf part_affine2(const uint8_t *p, const struct shared *h, size_t j, size_t i)
 {
-    const line l = line_of_2_bits(vf_set(h->d), vf_set(h->bias));
-    v32 r;
-
-#define STEP(i) r.at[i] = line_at_2_bits(l, vi_of_2_bits(p + 8 * j, i));
-    EACH(STEP)
-#undef STEP
-    return r;
+    return four_at(four_of(vf_set(h->d), vf_set(h->bias)), vi_of_2_bits(p + 8 * j, i));
 }
 
-INLINE v32 block_affine4(const uint8_t *p, const struct shared *h, size_t j)
+INLINE vf part_affine4(const uint8_t *p, const struct shared *h, size_t j, size_t i)
 {
-    const line l = line_of_4_bits(vf_set(h->d), vf_set(h->bias));
-    v32 r;
-
-#define STEP(i) r.at[i] = line_at_4_bits(l, vi_of_4_bits(p + 16 * j, i));
-    EACH(STEP)
-#undef STEP
-    return r;
+    return line_at_4_bits(line_of_4_bits(vf_set(h->d), vf_set(h->bias)), vi_of_4_bits(p + 16 * j, i));
 }
 
-INLINE v32 block_affine8(const uint8_t *p, const struct shared *h, size_t j)
+INLINE vf part_affine8(const uint8_t *p, const struct shared *h, size_t j, size_t i)
 {
-    v32 r;
-
-#define STEP(i) r.at[i] = vf_add(vf_mul(vf_of_vi(vi_of_u8(p + 32 * j + (i)*WIDTH)), vf_set(h->d)), vf_set(h->bias));
-    EACH(STEP)
-#undef STEP
-    return r;
+    return vf_add(vf_mul(vf_of_vi(vi_of_u8(p + 32 * j + i * WIDTH)), vf_set(h->d)), vf_set(h->bias));
 }
 
 #endif

@@ -2,44 +2,44 @@
 #ifndef WN_KERNELS_VARIANT_FORMS_ALL_H
 #define WN_KERNELS_VARIANT_FORMS_ALL_H
 
-/* X(name, block function, span function, blocks and bytes of a span) */
+/* X(name, part function, span function, blocks and bytes of a span) */
 #define FORMS(X)                                                                                                       \
-    X(F32, block_f32, span_plain, 1, 128)                                                                              \
-    X(BF16, block_bf16, span_plain, 1, 64)                                                                             \
-    X(F16, block_f16, span_plain, 1, 64)                                                                               \
-    X(Q8_0, block_q8_0, span_f16_scale, 1, 34)                                                                         \
-    X(Q4_0, block_q4_0, span_f16_scale, 1, 18)                                                                         \
-    X(IQ4_NL, block_iq4_nl, span_f16_scale, 1, 18)                                                                     \
-    X(MXFP4, block_mxfp4, span_mxfp4, 1, 17)                                                                           \
-    X(MXFP4_SPLIT, block_mxfp4_split, span_mxfp4_split, 1, 16)                                                         \
-    X(AFFINE2_32, block_affine2, span_affine, 1, 8)                                                                    \
-    X(AFFINE2_64, block_affine2, span_affine, 2, 16)                                                                   \
-    X(AFFINE2_128, block_affine2, span_affine, 4, 32)                                                                  \
-    X(AFFINE4_32, block_affine4, span_affine, 1, 16)                                                                   \
-    X(AFFINE4_64, block_affine4, span_affine, 2, 32)                                                                   \
-    X(AFFINE4_128, block_affine4, span_affine, 4, 64)                                                                  \
-    X(AFFINE8_32, block_affine8, span_affine, 1, 32)                                                                   \
-    X(AFFINE8_64, block_affine8, span_affine, 2, 64)                                                                   \
-    X(AFFINE8_128, block_affine8, span_affine, 4, 128)                                                                 \
-    X(Q2_K, block_q2_k, span_q2_k, 8, 84)                                                                              \
-    X(Q3_K, block_q3_k, span_q3_k, 8, 110)                                                                             \
-    X(Q4_K, block_q4_k, span_q4_k, 8, 144)                                                                             \
-    X(Q5_K, block_q5_k, span_q4_k, 8, 176)                                                                             \
-    X(Q6_K, block_q6_k, span_q6_k, 8, 210)                                                                             \
-    X(IQ4_XS, block_iq4_xs, span_iq4_xs, 8, 136)
+    X(F32, part_f32, span_plain, 1, 128)                                                                               \
+    X(BF16, part_bf16, span_plain, 1, 64)                                                                              \
+    X(F16, part_f16, span_plain, 1, 64)                                                                                \
+    X(Q8_0, part_q8_0, span_f16_scale, 1, 34)                                                                          \
+    X(Q4_0, part_q4_0, span_f16_scale, 1, 18)                                                                          \
+    X(IQ4_NL, part_iq4_nl, span_f16_scale, 1, 18)                                                                      \
+    X(MXFP4, part_mxfp4, span_mxfp4, 1, 17)                                                                            \
+    X(MXFP4_SPLIT, part_mxfp4_split, span_mxfp4_split, 1, 16)                                                          \
+    X(AFFINE2_32, part_affine2, span_affine, 1, 8)                                                                     \
+    X(AFFINE2_64, part_affine2, span_affine, 2, 16)                                                                    \
+    X(AFFINE2_128, part_affine2, span_affine, 4, 32)                                                                   \
+    X(AFFINE4_32, part_affine4, span_affine, 1, 16)                                                                    \
+    X(AFFINE4_64, part_affine4, span_affine, 2, 32)                                                                    \
+    X(AFFINE4_128, part_affine4, span_affine, 4, 64)                                                                   \
+    X(AFFINE8_32, part_affine8, span_affine, 1, 32)                                                                    \
+    X(AFFINE8_64, part_affine8, span_affine, 2, 64)                                                                    \
+    X(AFFINE8_128, part_affine8, span_affine, 4, 128)                                                                  \
+    X(Q2_K, part_q2_k, span_q2_k, 8, 84)                                                                               \
+    X(Q3_K, part_q3_k, span_q3_k, 8, 110)                                                                              \
+    X(Q4_K, part_q4_k, span_q4_k, 8, 144)                                                                              \
+    X(Q5_K, part_q5_k, span_q4_k, 8, 176)                                                                              \
+    X(Q6_K, part_q6_k, span_q6_k, 8, 210)                                                                              \
+    X(IQ4_XS, part_iq4_xs, span_iq4_xs, 8, 136)
 
-#define NUMBER(name, block, span, blocks, bytes) FORM_##name,
+#define NUMBER(name, part, span, blocks, bytes) FORM_##name,
 enum form_id { FORMS(NUMBER) FORM_NONE };
 #undef NUMBER
 
-#define FORM(name, block, span, blocks, bytes) static const struct form form_##name = {block, span, blocks, bytes};
+#define FORM(name, part, span, blocks, bytes) static const struct form form_##name = {part, span, blocks, bytes};
 FORMS(FORM)
 #undef FORM
 
 /* True for blocks that come in the order of v32_apart. */
 INLINE bool in_pairs(const struct form f)
 {
-    return f.block == block_mxfp4_split || f.block == block_affine4;
+    return f.part == part_mxfp4_split || f.part == part_affine4;
 }
 
 /* FORM_NONE: read by its definition. */

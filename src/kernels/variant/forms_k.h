@@ -38,27 +38,22 @@ INLINE vi plane_of(const uint8_t *planes, size_t j, size_t i)
     return vi_of_u8(planes + j / 4 * 32 + i * WIDTH) >> (int)(2 * (j % 4));
 }
 
-INLINE v32 block_q2_k(const uint8_t *p, const struct shared *h, size_t j)
+/* Which 16 of block j's elements register i has: the number of their scale. */
+INLINE size_t scale_of(size_t j, size_t i)
 {
-    const line low = line_of_2_bits(vf_set(h->scales[2 * j]), vf_set(h->biases[2 * j])),
-               high = line_of_2_bits(vf_set(h->scales[2 * j + 1]), vf_set(h->biases[2 * j + 1]));
-    v32 r;
-
-#define STEP(i) r.at[i] = line_at_2_bits((i) < REGS / 2 ? low : high, plane_of(p + 16, j, i));
-    EACH(STEP)
-#undef STEP
-    return r;
+    return 2 * j + (i >= REGS / 2);
 }
 
-/* codes - zero times the scales of the two halves of block j */
-INLINE v32 v32_of_codes(const vi *codes, uint32_t zero, const struct shared *h, size_t j)
+INLINE vf part_q2_k(const uint8_t *p, const struct shared *h, size_t j, size_t i)
 {
-    v32 r;
+    return four_at(four_of(vf_set(h->scales[scale_of(j, i)]), vf_set(h->biases[scale_of(j, i)])),
+                   plane_of(p + 16, j, i));
+}
 
-#define STEP(i) r.at[i] = vf_mul(vf_of_vi(codes[i] - zero), vf_set(h->scales[2 * j + ((i) >= REGS / 2)]));
-    EACH(STEP)
-#undef STEP
-    return r;
+/* code - zero, times the scale of its 16 */
+INLINE vf vf_of_code(vi code, uint32_t zero, const struct shared *h, size_t j, size_t i)
+{
+    return vf_mul(vf_of_vi(code - zero), vf_set(h->scales[scale_of(j, i)]));
 }
 
 /* Six bits each in 12 bytes: low four in nibbles of 8, high two in 4; 32 stands for zero. */
@@ -73,14 +68,11 @@ INLINE void span_q3_k(const struct stored *w, const uint8_t *p, size_t s, struct
     scales_unpack(low, high, float_of_f16(p + 108), 0, 63, 32, &h->scales);
 }
 
-INLINE v32 block_q3_k(const uint8_t *p, const struct shared *h, size_t j)
+INLINE vf part_q3_k(const uint8_t *p, const struct shared *h, size_t j, size_t i)
 {
-    vi codes[REGS];
+    vi code = (plane_of(p + 32, j, i) & 3) | (vi_of_u8(p + i * WIDTH) >> (int)j & 1) << 2;
 
-#define STEP(i) codes[i] = (plane_of(p + 32, j, i) & 3) | (vi_of_u8(p + (i)*WIDTH) >> (int)j & 1) << 2;
-    EACH(STEP)
-#undef STEP
-    return v32_of_codes(codes, 4, h, j);
+    return vf_of_code(code, 4, h, j, i);
 }
 
 /* Eight scales and eight minima of six bits in 12 bytes; those of group g land in scales[g] and biases[g]. */
@@ -101,29 +93,18 @@ INLINE vi nibbles_of(const uint8_t *p, size_t j, size_t i)
     return vi_of_u8(p + j / 2 * 32 + i * WIDTH) >> (int)(4 * (j % 2));
 }
 
-INLINE v32 block_q4_k(const uint8_t *p, const struct shared *h, size_t j)
+INLINE vf part_q4_k(const uint8_t *p, const struct shared *h, size_t j, size_t i)
 {
     const line l = line_of_4_bits(vf_set(h->scales[j]), vf_set(h->biases[j]));
-    v32 r;
 
-#define STEP(i) r.at[i] = line_at_4_bits(l, nibbles_of(p + 16, j, i));
-    EACH(STEP)
-#undef STEP
-    return r;
+    return line_at_4_bits(l, nibbles_of(p + 16, j, i));
 }
 
-INLINE v32 block_q5_k(const uint8_t *p, const struct shared *h, size_t j)
+INLINE vf part_q5_k(const uint8_t *p, const struct shared *h, size_t j, size_t i)
 {
-    const vf scale = vf_set(h->scales[j]), bias = vf_set(h->biases[j]);
-    v32 r;
+    vi code = (nibbles_of(p + 48, j, i) & 15) | (vi_of_u8(p + 16 + i * WIDTH) >> (int)j & 1) << 4;
 
-#define STEP(i)                                                                                                        \
-    r.at[i] = vf_add(                                                                                                  \
-        vf_mul(vf_of_vi((nibbles_of(p + 48, j, i) & 15) | (vi_of_u8(p + 16 + (i)*WIDTH) >> (int)j & 1) << 4), scale),  \
-        bias);
-    EACH(STEP)
-#undef STEP
-    return r;
+    return vf_add(vf_mul(vf_of_vi(code), vf_set(h->scales[j])), vf_set(h->biases[j]));
 }
 
 /* Signed bytes: the sign bit turned over, a byte counts from -128. */
@@ -135,16 +116,12 @@ INLINE void span_q6_k(const struct stored *w, const uint8_t *p, size_t s, struct
     scales_unpack(word_of(p + 192) ^ signs, word_of(p + 200) ^ signs, float_of_f16(p + 208), 0, 255, 128, &h->scales);
 }
 
-INLINE v32 block_q6_k(const uint8_t *p, const struct shared *h, size_t j)
+INLINE vf part_q6_k(const uint8_t *p, const struct shared *h, size_t j, size_t i)
 {
     const uint8_t *low = p + j / 4 * 64 + j % 2 * 32;
-    vi codes[REGS];
+    vi code = (vi_of_u8(low + i * WIDTH) >> (int)(j % 4 / 2 * 4) & 15) | (plane_of(p + 128, j, i) & 3) << 4;
 
-#define STEP(i)                                                                                                        \
-    codes[i] = (vi_of_u8(low + (i)*WIDTH) >> (int)(j % 4 / 2 * 4) & 15) | (plane_of(p + 128, j, i) & 3) << 4;
-    EACH(STEP)
-#undef STEP
-    return v32_of_codes(codes, 32, h, j);
+    return vf_of_code(code, 32, h, j, i);
 }
 
 INLINE void span_iq4_xs(const struct stored *w, const uint8_t *p, size_t s, struct shared *h)
@@ -158,9 +135,6 @@ INLINE void span_iq4_xs(const struct stored *w, const uint8_t *p, size_t s, stru
         h->scales[g] = d * (float)((int)((p[4 + g / 2] >> g % 2 * 4 & 15) | (high >> 2 * g & 3) << 4) - 32);
 }
 
-INLINE v32 block_iq4_xs(const uint8_t *p, const struct shared *h, size_t j)
-{
-    return v32_of_book(p + 8 + 16 * j, wn_iq4nl_values, h->scales[j]);
-}
+PART(iq4_xs, v32_of_book(p + 8 + 16 * j, wn_iq4nl_values, h->scales[j]))
 
 #endif

@@ -276,20 +276,25 @@ INLINE vf vf_of_vi(vi a)
     return _mm256_cvtepi32_ps((__m256i)a);
 }
 
-/*
- * scale * q + bias, the product rounded. The few values of two-bit codes are looked up by vpermps, which takes the low
- * three bits of an index, so that no mask is needed; those of four bits are worked out.
- */
-typedef struct {
-    vf scale, bias;
-} line;
+/* The four values scale * number + bias, the product rounded, looked up by the low two bits of each lane. */
+typedef vf four;
 
-INLINE line line_of_2_bits(vf scale, vf bias)
+INLINE four four_of(vf scale, vf bias)
 {
     const vf q = _mm256_setr_ps(0, 1, 2, 3, 0, 1, 2, 3);
 
-    return (line){_mm256_add_ps(_mm256_mul_ps(q, scale), bias), bias};
+    return _mm256_add_ps(_mm256_mul_ps(q, scale), bias);
 }
+
+INLINE vf four_at(four values, vi number)
+{
+    return _mm256_permutevar_ps(values, (__m256i)number);
+}
+
+/* scale * q + bias, the product rounded */
+typedef struct {
+    vf scale, bias;
+} line;
 
 INLINE line line_of_4_bits(vf scale, vf bias)
 {
@@ -297,11 +302,6 @@ INLINE line line_of_4_bits(vf scale, vf bias)
 }
 
 /* The low bits of each lane count. */
-INLINE vf line_at_2_bits(line l, vi code)
-{
-    return _mm256_permutevar8x32_ps(l.scale, (__m256i)code);
-}
-
 INLINE vf line_at_4_bits(line l, vi code)
 {
     return _mm256_add_ps(_mm256_mul_ps(vf_of_vi(code & 15), l.scale), l.bias);
@@ -313,17 +313,25 @@ INLINE vi vi_of_words(uint64_t low, uint64_t high, size_t i)
     return (vi)_mm256_cvtepu8_epi32(_mm_cvtsi64_si128((int64_t)(i ? high : low)));
 }
 
-/* Eight stored numbers to floats in memory. */
-INLINE void eight_of_bf16(const uint8_t *p, float *out)
+/* The first n of WIDTH stored numbers of two bytes, the others 0. */
+INLINE __m128i halves_first(const uint8_t *p, size_t n)
 {
-    __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p));
+    uint8_t copy[16] = {0};
 
-    _mm256_storeu_ps(out, _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16)));
+    if (n >= WIDTH)
+        return _mm_loadu_si128((const __m128i *)p);
+    memcpy(copy, p, 2 * n);
+    return _mm_loadu_si128((const __m128i *)copy);
 }
 
-INLINE void eight_of_f16(const uint8_t *p, float *out)
+INLINE vf vf_of_bf16(const uint8_t *p, size_t n)
 {
-    _mm256_storeu_ps(out, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves_first(p, n)), 16));
+}
+
+INLINE vf vf_of_f16(const uint8_t *p, size_t n)
+{
+    return _mm256_cvtph_ps(halves_first(p, n));
 }
 
 #endif

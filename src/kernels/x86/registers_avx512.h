@@ -265,18 +265,26 @@ INLINE vf vf_of_vi(vi a)
     return _mm512_cvtepi32_ps((__m512i)a);
 }
 
-/*
- * scale * q + bias, the product rounded, for the few q there are: looked up by vpermps, which takes the low four bits
- * of an index. So two-bit codes need no mask either.
- */
-typedef vf line;
+/* The four values scale * number + bias, the product rounded, looked up by the low two bits of each lane. */
+typedef vf four;
 
-INLINE line line_of_2_bits(vf scale, vf bias)
+INLINE four four_of(vf scale, vf bias)
 {
     const vf q = _mm512_setr_ps(0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3);
 
     return _mm512_add_ps(_mm512_mul_ps(q, scale), bias);
 }
+
+INLINE vf four_at(four values, vi number)
+{
+    return _mm512_permutevar_ps(values, (__m512i)number);
+}
+
+/*
+ * scale * q + bias, the product rounded, for the few q there are: looked up by vpermps, which takes the low four bits
+ * of an index.
+ */
+typedef vf line;
 
 INLINE line line_of_4_bits(vf scale, vf bias)
 {
@@ -286,11 +294,6 @@ INLINE line line_of_4_bits(vf scale, vf bias)
 }
 
 /* The low bits of each lane count. */
-INLINE vf line_at_2_bits(line l, vi code)
-{
-    return _mm512_permutexvar_ps((__m512i)code, l);
-}
-
 INLINE vf line_at_4_bits(line l, vi code)
 {
     return _mm512_permutexvar_ps((__m512i)code, l);
@@ -303,17 +306,17 @@ INLINE vi vi_of_words(uint64_t low, uint64_t high, size_t i)
     return (vi)_mm512_cvtepu8_epi32(_mm_set_epi64x((int64_t)high, (int64_t)low));
 }
 
-/* Eight stored numbers to floats in memory. */
-INLINE void eight_of_bf16(const uint8_t *p, float *out)
+/* The first n of WIDTH stored numbers, the others 0. */
+INLINE vf vf_of_bf16(const uint8_t *p, size_t n)
 {
-    __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p));
+    __m256i half = _mm256_maskz_loadu_epi16(vf_first(n), p);
 
-    _mm256_storeu_ps(out, _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16)));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
 }
 
-INLINE void eight_of_f16(const uint8_t *p, float *out)
+INLINE vf vf_of_f16(const uint8_t *p, size_t n)
 {
-    _mm256_storeu_ps(out, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)));
+    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(vf_first(n), p));
 }
 
 #endif
