@@ -320,6 +320,24 @@ void wn_source_will_need(const struct wn_source *s, const struct wn_tensor *t)
         wn_file_will_need(&s->files[t->file].file, t->at, t->bytes);
 }
 
+/* Bytes of the tensor from `at` on that lie in a hole. */
+static uint64_t hole_of(const struct wn_source *s, const struct wn_tensor *t, uint64_t at)
+{
+    uint64_t n;
+
+    assert(t->file < s->file_count && at <= t->bytes);
+    n = wn_file_next_data(&s->files[t->file].file, t->at + at) - (t->at + at);
+    return wn_min_u64(n, t->bytes - at);
+}
+
+uint64_t wn_source_common_hole(const struct wn_source *s, const struct wn_tensor *a, uint64_t a_at,
+                               const struct wn_source *other, const struct wn_tensor *b, uint64_t b_at)
+{
+    uint64_t n = hole_of(s, a, a_at);
+
+    return n ? wn_min_u64(n, hole_of(other, b, b_at)) : 0;
+}
+
 void wn_source_drop_pages(const struct wn_source *s)
 {
     /* the map is only looked at behind the acquire: somebody may just be making it */

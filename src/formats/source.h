@@ -90,6 +90,12 @@ WN_CHECKED const uint8_t *wn_source_view(const struct wn_source *s, const struct
 WN_CHECKED bool wn_source_read(const struct wn_source *s, const struct wn_tensor *t, uint64_t at, void *dst, size_t n,
                                struct wn_err *err);
 /*
+ * How many bytes from a_at of tensor a and from b_at of tensor b on are holes in the files of both, and so equal, as
+ * far as the system tells and the shorter of the two goes.
+ */
+uint64_t wn_source_common_hole(const struct wn_source *s, const struct wn_tensor *a, uint64_t a_at,
+                               const struct wn_source *other, const struct wn_tensor *b, uint64_t b_at);
+/*
  * Gives all mapped pages back to the system, those around what was touched too, which it maps along; they are read
  * again when touched. Thread-safe.
  */

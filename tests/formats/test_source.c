@@ -305,6 +305,39 @@ static void an_unfinished_output_is_told_as_one(void **state)
     CHECK_FAILS(s, &err, "00002.safetensors.progress.part' is there");
 }
 
+/* A hole is told of both or not at all, and no byte that is stored is part of one. */
+static void a_common_hole_ends_where_either_file_has_data(void **state)
+{
+    static const char json[] = "{\"t\":{\"dtype\":\"U8\",\"shape\":[4194304],\"data_offsets\":[0,4194304]}}";
+    const uint64_t bytes = 4194304, far = 3000000;
+    const char *folder = wn_test_folder();
+    const char *one = made_safetensors(folder, "a.safetensors", json, bytes),
+               *two = made_safetensors(folder, "b.safetensors", json, bytes);
+    struct wn_err err;
+    struct wn_source *a = wn_source_open(one, &err), *b = wn_source_open(two, &err);
+    const struct wn_tensor *s, *t;
+    uint64_t n;
+
+    (void)state;
+    CHECK_OK(a && b, &err);
+    s = wn_source_find(a, "t");
+    t = wn_source_find(b, "t");
+    if (wn_source_common_hole(a, s, 1000000, b, t, 1000000) == 0) {
+        print_message("holes are not told here\n");
+    } else {
+        assert_int_equal(wn_source_common_hole(a, s, 1000000, b, t, 1000000), bytes - 1000000);
+        assert_int_equal(wn_source_common_hole(a, s, bytes - 10, b, t, 1000000), 10);
+        made_write_at(two, t->at + far, "x", 1);
+        n = wn_source_common_hole(a, s, 1000000, b, t, 1000000);
+        assert_true(n > 0 && n <= far - 1000000);
+        assert_int_equal(wn_source_common_hole(b, t, 1000000, a, s, 1000000), n);
+        assert_int_equal(wn_source_common_hole(a, s, 0, b, t, far), 0);
+        assert_int_equal(wn_source_common_hole(a, s, far, b, t, far + 1000000), bytes - far - 1000000);
+    }
+    wn_source_close(a);
+    wn_source_close(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -315,6 +348,7 @@ int main(void)
         cmocka_unit_test(a_view_and_a_read_give_the_same_bytes),
         cmocka_unit_test(a_read_beyond_a_tensor_is_refused),
         cmocka_unit_test(threads_share_an_open_source),
+        cmocka_unit_test(a_common_hole_ends_where_either_file_has_data),
         cmocka_unit_test(the_fingerprint_tells_names_types_shapes_and_order),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(the_full_size_checkpoint_opens_in_three_seconds),

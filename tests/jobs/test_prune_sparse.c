@@ -18,6 +18,9 @@
 /* catalog/expected-sizes.json, REAP640-IQ1_S */
 #define PRUNED_TENSOR_BYTES UINT64_C(441376795008)
 #define SOURCE_BYTES        UINT64_C(593997933024)
+/* of the set that the maker makes with the profile mxfp4 */
+#define MXFP4_SET          "Kimi-K3-UD-IQ1_S-00001-of-00032.gguf"
+#define MXFP4_TENSOR_BYTES UINT64_C(1508661582208)
 
 /* Runs a command of the shell, quietly. */
 static WN_PRINTF(1, 2) int run(const char *fmt, ...)
@@ -102,10 +105,65 @@ static void k3_is_cut_to_640_experts_in_seconds(void **state)
     wn_plan_release(&plan);
 }
 
+/*
+ * The published plan's 640 experts, every one of a layer's first 160 out of the MXFP4 set of 1.51 TB, the others out of
+ * UD-IQ1_S.
+ */
+static void k3_is_graded_out_of_its_mxfp4_and_its_iq1_s(void **state)
+{
+    const uint64_t weights = UINT64_C(3) * 3584 * 3072, whole = weights / 32 * 17, low = weights / 256 * 50;
+    const uint64_t row = 7168 * 4 + 4, layers = 92;
+    struct wn_prune_options o = {.layout = WN_LAYOUT_SPLIT, .shard_bytes = UINT64_C(50000000000), .dry_run = true};
+    struct wn_prune_result dry, real;
+    struct wn_verify_result v;
+    struct wn_plan plan;
+    struct wn_err err;
+    char folder[512], hi[600], lo[600], out[600], first[600];
+    double seconds = wn_clock_seconds();
+
+    (void)state;
+    snprintf(hi, sizeof(hi), "%s", wn_test_need_sparse("gguf-mxfp4/" MXFP4_SET));
+    snprintf(lo, sizeof(lo), "%s", wn_test_need_sparse("gguf-r1/" SET));
+    snprintf(folder, sizeof(folder), "%s", wn_test_folder());
+    snprintf(out, sizeof(out), "%s/cut.gguf", folder);
+    CHECK_OK(wn_plan_read(&plan, wn_test_need_data(PLAN), &err), &err);
+    for (uint32_t i = 0; i < plan.layer_count; i++) {
+        plan.layers[i].hi_count = 160;
+        plan.layers[i].lo_bits = 2;
+    }
+    o.source = hi;
+    o.lo_source = lo;
+    o.out = out;
+    o.plan = &plan;
+    CHECK_OK(wn_prune(&o, NULL, &dry, &err), &err);
+    assert_int_equal(dry.out_tensor_bytes, MXFP4_TENSOR_BYTES - layers * (896 - 160) * whole + layers * 480 * low -
+                                               layers * (896 - 640) * row);
+    assert_int_equal(dry.lo_bytes, layers * 480 * low);
+    o.dry_run = false;
+    CHECK_OK(wn_prune(&o, NULL, &real, &err), &err);
+    assert_int_equal(real.out_bytes, dry.out_bytes);
+    snprintf(first, sizeof(first), "%s/cut-00001-of-%05" PRIu32 ".gguf", folder, real.files);
+    assert_true(stored_bytes(folder, (int)real.files) < (uint64_t)100 << 20);
+    CHECK_OK(wn_verify_of_two(first, hi, lo, &plan, NULL, &v, &err), &err);
+    assert_int_equal(v.experts, 92 * 640);
+    assert_int_equal(v.bytes, real.out_tensor_bytes);
+    print_message("two parents: dry run %.1f s, prune %.1f s, with verifying %.1f s\n", dry.seconds, real.seconds,
+                  wn_clock_seconds() - seconds);
+    {
+        struct place p;
+
+        find_tensor(first, "blk.57.ffn_up_exps_lo.weight", &p);
+        flip_byte(p.path, p.at + p.bytes / 480 * 479 + 7, 0x10);
+        CHECK_FAILS(wn_verify_of_two(first, hi, lo, &plan, NULL, &v, &err), &err, "layer 57, new expert 639");
+    }
+    wn_plan_release(&plan);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(k3_is_cut_to_640_experts_in_seconds),
+        cmocka_unit_test(k3_is_graded_out_of_its_mxfp4_and_its_iq1_s),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

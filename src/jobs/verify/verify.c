@@ -53,19 +53,6 @@ static bool fail_byte(const struct verify *v, const struct wn_keep_tensor *t, co
                    at % slab, r->to + at, have, t->source == v->low ? "second parent" : "source", want);
 }
 
-/* Bytes from `at` of the range on that are holes in both files, and so equal. */
-static uint64_t common_hole(const struct verify *v, const struct wn_keep_tensor *t, const struct wn_keep_range *r,
-                            uint64_t at)
-{
-    const struct wn_file *a = &wn_source_file_at(t->source, t->from->file)->file;
-    const struct wn_file *b = &wn_source_file_at(v->out, v->out_tensor->file)->file;
-    uint64_t a_at = t->from->at + r->from + at, b_at = v->out_tensor->at + r->to + at;
-    uint64_t a_hole = wn_file_next_data(a, a_at) - a_at, b_hole = wn_file_next_data(b, b_at) - b_at;
-    uint64_t n = a_hole < b_hole ? a_hole : b_hole;
-
-    return n < r->bytes - at ? n : r->bytes - at;
-}
-
 /* n bytes from `at` of the range, read from both sides. */
 static bool compare_bytes(struct verify *v, const struct wn_keep_tensor *t, const struct wn_keep_range *r, uint64_t at,
                           size_t n, struct wn_err *err)
@@ -90,7 +77,8 @@ static bool compare_range(void *arg, const struct wn_keep_tensor *t, const struc
     uint64_t step = STEP_MIN;
 
     for (uint64_t at = 0, n; at < r->bytes; at += n) {
-        n = common_hole(v, t, r, at);
+        n = wn_source_common_hole(t->source, t->from, r->from + at, v->out, v->out_tensor, r->to + at);
+        n = wn_min_u64(n, r->bytes - at);
         if (n > 0) {
             step = STEP_MIN;
         } else {
