@@ -119,6 +119,7 @@ static void k3_is_graded_out_of_its_mxfp4_and_its_iq1_s(void **state)
     struct wn_plan plan;
     struct wn_err err;
     char folder[512], hi[600], lo[600], out[600], first[600];
+    const struct wn_verify_options against = {first, hi, lo, &plan, NULL};
     double seconds = wn_clock_seconds();
 
     (void)state;
@@ -144,7 +145,7 @@ static void k3_is_graded_out_of_its_mxfp4_and_its_iq1_s(void **state)
     assert_int_equal(real.out_bytes, dry.out_bytes);
     snprintf(first, sizeof(first), "%s/cut-00001-of-%05" PRIu32 ".gguf", folder, real.files);
     assert_true(stored_bytes(folder, (int)real.files) < (uint64_t)100 << 20);
-    CHECK_OK(wn_verify_of_two(first, hi, lo, &plan, NULL, &v, &err), &err);
+    CHECK_OK(wn_verify_all(&against, NULL, &v, &err), &err);
     assert_int_equal(v.experts, 92 * 640);
     assert_int_equal(v.bytes, real.out_tensor_bytes);
     print_message("two parents: dry run %.1f s, prune %.1f s, with verifying %.1f s\n", dry.seconds, real.seconds,
@@ -154,7 +155,7 @@ static void k3_is_graded_out_of_its_mxfp4_and_its_iq1_s(void **state)
 
         find_tensor(first, "blk.57.ffn_up_exps_lo.weight", &p);
         flip_byte(p.path, p.at + p.bytes / 480 * 479 + 7, 0x10);
-        CHECK_FAILS(wn_verify_of_two(first, hi, lo, &plan, NULL, &v, &err), &err, "layer 57, new expert 639");
+        CHECK_FAILS(wn_verify_all(&against, NULL, &v, &err), &err, "layer 57, new expert 639");
     }
     wn_plan_release(&plan);
 }
