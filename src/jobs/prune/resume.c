@@ -85,6 +85,8 @@ static char *next_line(struct wn_resume *r, char *text, size_t n)
     if (!end || end - line < CHECK_DIGITS + 1)
         return NULL;
     length = (size_t)(end - line) - CHECK_DIGITS - 1;
+    if (memchr(line, 0, length)) /* what follows it would be checked and not read */
+        return NULL;
     memcpy(chain, r->chain, sizeof chain);
     if (!check_of(chain, line, length, check, &ignored) || line[length] != ' ' ||
         memcmp(line + length + 1, check, CHECK_DIGITS) != 0)
