@@ -41,8 +41,8 @@ class Budgets(Bench):
         for archive, ghosts in ("saliency.npz", "off"), (GHOSTS_PROBED, "mean"):
             if os.path.exists(self.path(archive)):
                 continue
-            self.winnow("probe", self.model, self.path("whole.npz"), "--corpus", corpus, "--keep", "75%,50%,25%", "--ghosts",
-                        ghosts, "-o", self.path(archive), "--work", self.path("work"))
+            self.winnow("probe", self.model, self.path("whole.npz"), "--corpus", corpus, "--keep", "75%,50%,25%",
+                        "--criterion", "reap", "--ghosts", ghosts, "-o", self.path(archive), "--work", self.path("work"))
 
     def row(self, weights, budget, name):
         words, ghosts, archive = (*ROWS[name], "saliency.npz")[:3]

@@ -40,6 +40,8 @@ class Bench:
                         self.path("saliency.npz"), "--work", self.path("work"))
 
     def plan(self, name, *words, archive="saliency.npz"):
+        if "--criterion" not in words:
+            words += ("--criterion", "reap")  # what published builds are by, and all are compared with
         self.winnow("plan", self.path(archive), "-o", self.path(name + ".plan.json"), "--force", "--min-experts",
                     "4", *words)
         return self.path(name + ".plan.json")

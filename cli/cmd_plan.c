@@ -32,7 +32,9 @@ static const struct poptOption table[] = {
     {"power", 0, POPT_ARG_FLOAT, &o.power, 0,
      "losses grow with this power of the dropped share, 1 to 4 (default: 1.5, or more if probes show it)", "P"},
     {"criterion", 0, POPT_ARG_STRING, &o.criterion, 0,
-     "reap (gate x norm over all tokens; the default), reap-mean, count, gate, norm-mean, share or loo", "NAME"},
+     "loo (the default where the archive has its sums), reap (gate x norm over all tokens; otherwise the default), "
+     "reap-mean, count, gate, norm-mean or share",
+     "NAME"},
     {"weights", 'w', POPT_ARG_STRING, &o.weights, 0, "weight per source; sources not named weigh 0", "en=1,code=2"},
     {"protect", 0, POPT_ARG_INT, &o.protect, 0, "keep the experts with the largest norms, so many in each layer", "N"},
     {"min-experts", 0, POPT_ARG_INT, &o.min_experts, 0, "floor (default: 4 x top-k)", "N"},

@@ -27,7 +27,7 @@ static const struct poptOption table[] = {
     {"seq", 's', POPT_ARG_INT, &o.sequence, 0, "tokens per sequence (default 512)", "N"},
     {"keep", 'k', POPT_ARG_STRING, &o.keep, 0, "shares of experts that stay in the probed layer (default 50%)",
      "P%[,P%]"},
-    {"criterion", 0, POPT_ARG_STRING, &o.criterion, 0, "which experts go, as plan has it (default reap)", "NAME"},
+    {"criterion", 0, POPT_ARG_STRING, &o.criterion, 0, "which experts go, as plan has it", "NAME"},
     {"weights", 'w', POPT_ARG_STRING, &o.weights, 0, "weight per source, as plan has it", "en=1,code=2"},
     {"ghosts", 0, POPT_ARG_STRING, &o.ghosts, 0,
      "what the experts that go give: off (the router takes its next choice; the default), skip (nothing) or mean "

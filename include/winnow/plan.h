@@ -102,7 +102,7 @@ struct wn_plan_options {
      */
     uint32_t protect;
     bool raw;              /* global: sums as they are, not as shares of their layer's sum */
-    const char *criterion; /* NULL: "reap" */
+    const char *criterion; /* NULL: "loo" where the archive has its sums, otherwise "reap" */
     /*
      * NULL: all sources as they were counted. Otherwise each source's mean per token of its own, times its weight; a
      * source that is not named weighs nothing.

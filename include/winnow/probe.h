@@ -31,7 +31,7 @@ struct wn_layer_probe_options {
     /* [kept_count] shares of experts that stay, above 0 and below 1, rising or not; NULL: WN_PROBE_KEPT alone. */
     const double *kept;
     size_t kept_count;
-    const char *criterion; /* which experts go, as plans have it; NULL: "reap" */
+    const char *criterion; /* which experts go, as plans have it; NULL: as plans choose it */
     const struct wn_source_weight *weights;
     size_t weight_count;
     enum wn_ghosts ghosts; /* what the dropped give in their layer; WN_GHOSTS_BUILT is off. Means are the archive's */

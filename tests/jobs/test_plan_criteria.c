@@ -78,6 +78,7 @@ static void each_criterion_has_its_own_best(void **state)
         {"share", NULL, 0, "2"},     /* 2 6 10 2 */
         {"share", both, 2, "1"},     /* 0.1 0.5 0.1 0.1 and 0.025 0.025 0.225 0.025 */
         {"loo", NULL, 0, "1"},       /* 3 6 2 5 */
+        {NULL, NULL, 0, "1"},        /* that of loo, which is there */
         {"loo", both, 2, "3"},       /* 0.1 0.1 0.1 0.3 and 0.05 0.125 0.025 0.05 */
         {"reap-mean", both, 2, "1"}, /* sums per token: 1 0.65 0.5 0.35 by 1 0.125 0.6 0.25 */
     };
@@ -166,7 +167,7 @@ static void graded_plans_have_the_best_whole_and_the_next_in_fewer_bits(void **s
 /* Layer 0: shares 16 8 8 8 of 40; layer 1: the same, ten times as large. */
 static void a_global_plan_compares_shares_and_only_if_asked_raw_sums(void **state)
 {
-    struct wn_plan_options o = {.mode = WN_PLAN_GLOBAL, .keep = 2, .min_experts = 1};
+    struct wn_plan_options o = {.mode = WN_PLAN_GLOBAL, .keep = 2, .min_experts = 1, .criterion = "reap"};
     const char *path = archive();
     struct wn_plan p;
     struct wn_err err;

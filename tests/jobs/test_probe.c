@@ -172,7 +172,7 @@ static void check_figures(enum wn_ghosts ghosts, const char *settings)
 static void each_figure_is_that_of_a_model_with_that_layer_masked(void **state)
 {
     (void)state;
-    check_figures(WN_GHOSTS_OFF, "criterion reap, sequences of 20 tokens");
+    check_figures(WN_GHOSTS_OFF, "criterion loo, sequences of 20 tokens");
 }
 
 static void ghosts_may_take_the_place_of_the_next_choice(void **state)

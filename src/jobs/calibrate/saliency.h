@@ -98,6 +98,15 @@ WN_CHECKED bool wn_saliency_init(struct wn_saliency *s, uint32_t layer_count, co
                                  struct wn_err *err);
 void wn_saliency_release(struct wn_saliency *s);
 
+/* Whether sums that an archive need not have are there (not NULL), with something in them. */
+static inline bool wn_saliency_tells(const double *sums, size_t n)
+{
+    for (size_t i = 0; sums && i < n; i++)
+        if (sums[i] > 0)
+            return true;
+    return false;
+}
+
 /* Index of expert 0 in a [layer][expert] array, and in a [source][layer][expert] one (or [half][layer][expert]). */
 static inline size_t wn_saliency_row(const struct wn_saliency *s, uint32_t layer)
 {

@@ -24,12 +24,7 @@ static double powered(double x, double power)
 /* Counts of an imatrix, and archives of before, have no such sums, or nothing in them. */
 static bool has_proxy(const struct wn_saliency *s)
 {
-    size_t n = (size_t)s->source_count * s->layer_count;
-
-    for (size_t i = 0; s->loo_up_sq && i < n; i++)
-        if (s->loo_up_sq[i] > 0)
-            return true;
-    return false;
+    return wn_saliency_tells(s->loo_up_sq, (size_t)s->source_count * s->layer_count);
 }
 
 enum wn_plan_basis wn_loss_basis(const struct wn_saliency *s)

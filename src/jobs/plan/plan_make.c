@@ -450,8 +450,7 @@ static bool run(struct making *m, struct wn_plan *p, struct wn_plan_kept *kept, 
 {
     const struct wn_saliency *s = m->s;
 
-    if (!wn_criterion_find(m->o->criterion, &m->criterion, err) || !wn_criterion_in(s, m->criterion, err) ||
-        !decide_floor(m, err))
+    if (!wn_criterion_choose(s, m->o->criterion, &m->criterion, err) || !decide_floor(m, err))
         return false;
     if (m->o->weights && (!(m->factor = wn_alloc(s->source_count, sizeof(*m->factor), err)) ||
                           !wn_weigh_sources(s, m->o, m->factor, err)))

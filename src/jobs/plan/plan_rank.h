@@ -20,11 +20,17 @@ enum wn_criterion {
     WN_CRITERION_END
 };
 
-/* NULL is "reap". An unknown name is WN_ERR_ARG, with the list. */
+/* An unknown name is WN_ERR_ARG, with the list. */
 WN_CHECKED bool wn_criterion_find(const char *name, enum wn_criterion *c, struct wn_err *err);
 const char *wn_criterion_name(enum wn_criterion c);
 /* False, saying what is missing, when the archive does not have the sums that the criterion is made of. */
 WN_CHECKED bool wn_criterion_in(const struct wn_saliency *s, enum wn_criterion c, struct wn_err *err);
+/*
+ * The one that is named and in the archive. NULL: "loo" where the archive has its sums, else "reap", which any archive
+ * has: held-out text loses less by loo at every size (docs/fidelity.md).
+ */
+WN_CHECKED bool wn_criterion_choose(const struct wn_saliency *s, const char *name, enum wn_criterion *c,
+                                    struct wn_err *err);
 /*
  * The one whose sums tell what share of it stays: itself, but for means over routed tokens, which do not add up; there
  * it is reap, gate x norm.

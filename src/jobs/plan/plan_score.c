@@ -46,7 +46,7 @@ bool wn_criterion_find(const char *name, enum wn_criterion *c, struct wn_err *er
 
     for (int i = 0; i < WN_CRITERION_END; i++) {
         *c = (enum wn_criterion)i;
-        if (!name || strcmp(name, criteria[i].name) == 0)
+        if (strcmp(name, criteria[i].name) == 0)
             return true;
     }
     for (int i = 0; ok && i < WN_CRITERION_END; i++)
@@ -111,6 +111,15 @@ bool wn_criterion_in(const struct wn_saliency *s, enum wn_criterion c, struct wn
         return true;
     return wn_fail(err, WN_ERR_ARG, "criterion '%s' needs '%s', which the archive does not have", criteria[c].name,
                    key[sum]);
+}
+
+bool wn_criterion_choose(const struct wn_saliency *s, const char *name, enum wn_criterion *c, struct wn_err *err)
+{
+    if (name)
+        return wn_criterion_find(name, c, err) && wn_criterion_in(s, *c, err);
+    *c = wn_saliency_tells(s->loo, (size_t)s->source_count * s->layer_count * s->expert_count) ? WN_CRITERION_LOO
+                                                                                               : WN_CRITERION_REAP;
+    return wn_criterion_in(s, *c, err);
 }
 
 double wn_criterion_source(const struct wn_saliency *s, enum wn_criterion c, uint32_t source, uint32_t layer,

@@ -118,8 +118,7 @@ static bool run(struct masking *m, struct wn_err *err)
     const struct wn_layer_probe_options *o = p->options;
     const struct wn_plan_options weights = {.weights = o->weights, .weight_count = o->weight_count};
 
-    if (!wn_criterion_find(o->criterion, &m->criterion, err) || !wn_criterion_in(&p->archive, m->criterion, err) ||
-        !describe(m, err))
+    if (!wn_criterion_choose(&p->archive, o->criterion, &m->criterion, err) || !describe(m, err))
         return false;
     if (o->weights && (!(m->factor = wn_alloc(p->archive.source_count, sizeof *m->factor, err)) ||
                        !wn_weigh_sources(&p->archive, &weights, m->factor, err)))
