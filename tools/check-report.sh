@@ -67,14 +67,22 @@ done
 
 cd "$work"
 sal=sal.npz
-"$WINNOW" calibrate k3-mini --corpus "$WINNOW_DATA/corpora/calib-mixed.jsonl" --max-tokens 8192 -o $sal --quiet > /dev/null
+corpus=$WINNOW_DATA/corpora/calib-mixed.jsonl
+"$WINNOW" calibrate k3-mini --corpus "$corpus" --max-tokens 8192 --means -o $sal --quiet > /dev/null
+"$WINNOW" probe k3-mini $sal --corpus "$corpus" --seq 64 --tokens 1024 --keep 50% -o probed.npz --quiet > /dev/null
 "$WINNOW" plan $sal --keep 36% --weights en=1,code=2 -o plan.json --quiet > /dev/null
 "$WINNOW" eval k3-mini --text en="$WINNOW_DATA/corpora/heldout-en.txt" --max-windows 2 --window 64 --json --quiet > eval.json
 "$WINNOW" report $sal plan.json --eval eval.json --eval eval.json -o "$out/planned.html" --force > /dev/null
+"$WINNOW" plan probed.npz --budget probe --keep 50% --min-experts 4 -o budget.json --quiet > /dev/null 2>&1
+"$WINNOW" plan $sal --mode graded --hi 12 --lo 16 --lo-bits 2 -o graded.json --quiet > /dev/null
+"$WINNOW" eval k3-mini --text en="$WINNOW_DATA/corpora/heldout-en.txt" --max-windows 2 --window 64 --against k3-mini \
+    --masked budget.json --ghosts mean --saliency $sal --json --quiet > ghosts.json
+"$WINNOW" report probed.npz budget.json --eval ghosts.json -o "$out/budget.html" --force > /dev/null
+"$WINNOW" report $sal graded.json -o "$out/graded.html" --force > /dev/null
 "$WINNOW" report $sal -o "$out/archive.html" --force > /dev/null
 
 bad=0
-for page in planned archive; do
+for page in planned archive budget graded; do
     faults "$out/$page.html" > "$work/found"
     if [ -s "$work/found" ]; then
         echo "$page.html:"

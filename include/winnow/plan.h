@@ -23,10 +23,10 @@ enum wn_plan_basis {
     WN_BASIS_PROXY  /* what leaving experts out changes in the residual stream: up to a common factor */
 };
 
-/* What a source is predicted to lose. */
+/* What a source is predicted to lose, and what it would by the same number in each layer (0: not told). */
 struct wn_plan_loss {
     char source[64];
-    double loss;
+    double loss, same;
 };
 
 struct wn_plan {
@@ -44,6 +44,7 @@ struct wn_plan {
     /* Predicted losses, where they were; basis WN_BASIS_NONE: they were not. */
     enum wn_plan_basis basis;
     double power, loss;          /* of all sources with their weights */
+    double loss_same;            /* of as many bytes with the same number in each layer; 0: not told, or they are so */
     struct wn_plan_loss *losses; /* [loss_count]; owned */
     uint32_t loss_count;
     char saliency_fingerprint[17], model_fingerprint[17];

@@ -48,3 +48,11 @@ const char report_graded_plan[] =
     "{\"mode\": \"graded\", \"top_k\": 2, \"num_experts\": 10, \"min_experts\": 2, \"layers\": {\"1\": {\"keep\": [9, "
     "0, "
     "4], \"bits\": {\"9\": \"mxfp4\", \"0\": \"mxfp4\", \"4\": \"2bit\"}}, \"2\": {\"keep\": [2, 3]}}}";
+
+const char report_budget_plan[] =
+    "{\"mode\": \"global\", \"top_k\": 2, \"num_experts\": 10, \"min_experts\": 2, \"layers\": {\"1\": {\"keep\": [9, "
+    "4, "
+    "0]}, \"2\": {\"keep\": [2, 3]}}, \"winnow\": {\"criterion\": \"reap\", \"budget\": \"probe\", \"power\": 1.5, "
+    "\"predicted\": {\"by\": \"probe\", \"loss\": 0.015, \"sources\": {\"a\": 0.01, \"b\": 0.06}, \"same\": {\"loss\": "
+    "0.02, "
+    "\"sources\": {\"a\": 0.02, \"b\": 0.05}}}}}";

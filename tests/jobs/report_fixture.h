@@ -17,5 +17,7 @@ extern const char *const report_labels[2];
 extern const char report_plan[];
 /* The same experts: 9 and 0 of layer 1 with their bits, 4 in 2; both of layer 2 with theirs. */
 extern const char report_graded_plan[];
+/* The experts of report_plan with what a budget by probes predicts: "a" gains by it, "b" pays. */
+extern const char report_budget_plan[];
 
 #endif

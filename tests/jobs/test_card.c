@@ -4,8 +4,8 @@
  */
 #include "jobs/report/card.h"
 #include "base/alloc.h"
+#include "ghost_help.h"
 #include "jobs/hashing.h"
-#include "prune_help.h"
 #include "sys/file.h"
 
 #include <stdio.h>
@@ -32,9 +32,26 @@ static const char *put_file(const struct fixture *f, const char *name, const cha
     return path;
 }
 
-static void make_build(struct fixture *f, const char *source, bool hashes)
+/* What a budget by probes would write: "code" gains, "en" pays. */
+static void predict_losses(struct wn_plan *p)
 {
-    struct wn_prune_options p = {.source = wn_test_need_data(source), .out = f->out, .hashes = hashes};
+    snprintf(p->budget, sizeof p->budget, "probe");
+    p->basis = WN_BASIS_PROBE;
+    p->power = 1.5;
+    p->loss = 0.015;
+    p->loss_same = 0.02;
+    p->losses = calloc(2, sizeof *p->losses);
+    assert_non_null(p->losses);
+    p->losses[0] = (struct wn_plan_loss){"code", 0.01, 0.02};
+    p->losses[1] = (struct wn_plan_loss){"en", 0.06, 0.05};
+    p->loss_count = 2;
+}
+
+static void make_build_as(struct fixture *f, const char *source, bool hashes, enum wn_ghosts ghosts)
+{
+    struct wn_prune_options p = {
+        .source = wn_test_need_data(source), .out = f->out, .hashes = hashes, .ghosts = ghosts};
+    struct wn_model *m = NULL;
     struct wn_inspection in;
     struct wn_prune_result r;
     struct wn_plan plan;
@@ -43,6 +60,8 @@ static void make_build(struct fixture *f, const char *source, bool hashes)
     plan_from_reference(&plan, wn_test_need_data(TINY_A_KEEP), 4, 16);
     snprintf(plan.criterion, sizeof plan.criterion, "reap");
     plan.kept = 0.8125;
+    if (ghosts)
+        predict_losses(&plan);
     snprintf(f->folder, sizeof f->folder, "%s", wn_test_folder());
     snprintf(f->out, sizeof f->out, "%s/%s", f->folder, strstr(source, ".gguf") ? "out.gguf" : "out");
     snprintf(f->plan_path, sizeof f->plan_path, "%s/plan.json", f->folder);
@@ -51,12 +70,25 @@ static void make_build(struct fixture *f, const char *source, bool hashes)
     CHECK_OK(wn_plan_read(&plan, f->plan_path, &err), &err);
     p.plan = &plan;
     p.plan_file = f->plan_path;
+    if (ghosts) {
+        m = wn_model_open(p.source, &err);
+        CHECK_OK(m, &err);
+        p.model = m;
+    }
+    if (ghosts == WN_GHOSTS_MEAN)
+        p.saliency = ghost_archive(p.source);
     CHECK_OK(wn_prune(&p, NULL, &r, &err), &err);
+    wn_model_close(m);
     wn_plan_release(&plan);
     CHECK_OK(wn_inspect(f->out, &in, &err), &err);
     memcpy(f->fingerprint, in.fingerprint, sizeof f->fingerprint);
     wn_inspection_release(&in);
     f->o = (struct wn_card_options){.build = f->out};
+}
+
+static void make_build(struct fixture *f, const char *source, bool hashes)
+{
+    make_build_as(f, source, hashes, WN_GHOSTS_BUILT);
 }
 
 /* The card; free it. */
@@ -197,6 +229,56 @@ static void each_claim_names_its_command_and_the_digest_of_its_log(void **state)
     again = card_of(&f.o);
     assert_string_equal(card, again);
     free(again);
+    free(card);
+}
+
+static const char ghost_eval_log[] =
+    "{\"model_fingerprint\": \"@\", \"ghosts\": \"skip\", \"domains\": [{\"domain\": \"en\", \"file\": \"a.txt\", "
+    "\"perplexity\": 12, \"ghosted\": 0.125, \"ghost_choices\": 0.25}]}";
+static const char ghost_run_log[] =
+    "{\"model_fingerprint\": \"@\", \"tokens_per_second\": 7.5, \"tokens\": 10, \"ghosts\": {\"mode\": \"mean\", "
+    "\"chosen\": 1200, \"ghosts\": 300, \"misroute\": 0.2, \"token_bytes_saved\": 4567}}";
+
+static void ghosts_and_a_budget_are_told_as_logs_and_plan_have_them(void **state)
+{
+    struct fixture f;
+    const char *evals[1], *runs[1];
+    char *card;
+
+    (void)state;
+    make_build_as(&f, TINY_A_HF, true, WN_GHOSTS_MEAN);
+    card = card_of(&f.o);
+    /* 12 layers of 10 of 16: 6 rows of 128 bf16 and a bias of f32 each, 10 numbers, 6 means of 96 f16 */
+    has(card, "| ghosts | mean: router rows of 72 dropped experts stay, 33,024 bytes, 13,824 of them mean outputs |");
+    has(card, "| archive of the ghosts’ means, SHA-256 | means.npz, ");
+    has(card, "| budget of layers | not measured |");
+    has(card, "| loss that the plan was predicted to have | not measured |");
+    has(card, "| routing that went to ghosts | not measured |");
+    has(card, "No other: it has ghosts");
+    has(card, "<code>winnow convert out --plain -o OUT</code>");
+    has(card, "- \"ghosts\"\n");
+    free(card);
+    evals[0] = put_log(&f, "e.json", ghost_eval_log);
+    runs[0] = put_log(&f, "r.json", ghost_run_log);
+    f.o = (struct wn_card_options){f.out, evals, NULL, runs, f.plan_path, 1, 0, 1};
+    card = card_of(&f.o);
+    has(card,
+        "| routing that went to ghosts, en | 12.50 % | <code>winnow eval out --text en=a.txt --ghosts skip --json");
+    has(card, "| choices that fell on ghosts, en | 25.00 % |");
+    has(card, "| routing of a run that went to ghosts (mean) | 20.00 %; 300 of 1,200 choices, 4,567 bytes a token not "
+              "read |");
+    has(card, "| budget of layers | probe, losses as the dropped share to the power of 1.50 |");
+    has(card,
+        "| loss predicted by probe, code | KLD of 0.01000 nats a token, -50.0 % against the same number of experts "
+        "in each layer | <code>winnow plan SAL.npz --criterion reap --budget probe</code> | ");
+    has(card, "+20.0 % against the same number of experts in each layer: it loses by this plan |");
+    has(card, "| loss predicted by probe, all sources | KLD of 0.01500 nats a token, -25.0 % against");
+    has_not(card, "| routing that went to ghosts | not measured |");
+    free(card);
+    make_build(&f, TINY_A_HF, true);
+    card = card_of(&f.o);
+    has(card, "| ghosts | none |");
+    has_not(card, "routing that went to ghosts");
     free(card);
 }
 
@@ -530,6 +612,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_field_without_a_log_reads_not_measured),
         cmocka_unit_test(each_claim_names_its_command_and_the_digest_of_its_log),
+        cmocka_unit_test(ghosts_and_a_budget_are_told_as_logs_and_plan_have_them),
         cmocka_unit_test(a_log_that_is_not_of_this_build_is_refused_by_name),
         cmocka_unit_test(a_plan_that_is_not_the_builds_is_refused),
         cmocka_unit_test(a_record_of_other_files_is_refused),

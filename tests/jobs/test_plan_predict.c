@@ -313,6 +313,16 @@ static void a_plan_s_file_keeps_what_was_predicted(void **state)
     assert_int_equal(q.loss_count, 2);
     assert_string_equal(q.losses[1].source, "b");
     assert_true(q.losses[1].loss == p.losses[1].loss);
+    assert_true(p.loss_same > p.loss && q.loss_same == p.loss_same);
+    assert_true(p.losses[1].same > 0 && q.losses[1].same == p.losses[1].same && q.losses[0].same == p.losses[0].same);
+    wn_plan_release(&p);
+    wn_plan_release(&q);
+    /* of a plan that keeps the same number it would say the same twice */
+    o.mode = WN_PLAN_UNIFORM;
+    CHECK_OK(wn_plan_make(path, &o, &p, NULL, &err), &err);
+    CHECK_OK(wn_plan_write(&p, file, true, &err), &err);
+    CHECK_OK(wn_plan_read(&q, file, &err), &err);
+    assert_true(q.loss > 0 && q.loss_same == 0 && q.losses[1].same == 0);
     wn_plan_release(&p);
     wn_plan_release(&q);
 }
@@ -329,6 +339,16 @@ static void a_prediction_that_is_none_is_refused(void **state)
          "of 'all sources' is not a number"},
         {"\"power\": 1.2, \"predicted\": {\"by\": \"probe\", \"loss\": 1}", "have no object 'sources'"},
         {"\"power\": 1.2, \"predicted\": {\"by\": \"probe\", \"loss\": 1, \"sources\": {\"a\": \"x\"}}",
+         "of 'a' is not a number"},
+        {"\"power\": 1.2, \"predicted\": {\"by\": \"probe\", \"loss\": 1, \"sources\": {\"a\": 1}, \"same\": 2}",
+         "losses of 'same' have no object 'sources'"},
+        {"\"power\": 1.2, \"predicted\": {\"by\": \"probe\", \"loss\": 1, \"sources\": {\"a\": 1}, \"same\": "
+         "{\"sources\": "
+         "{}}}",
+         "of 'same' is not a number"},
+        {"\"power\": 1.2, \"predicted\": {\"by\": \"probe\", \"loss\": 1, \"sources\": {\"a\": 1}, \"same\": "
+         "{\"loss\": 1, "
+         "\"sources\": {\"a\": -1}}}",
          "of 'a' is not a number"},
     };
 

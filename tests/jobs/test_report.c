@@ -2,6 +2,7 @@
  * The page of a report: whole elements, escaped text, small at the real size, and honest about what is not there.
  */
 #include "base/alloc.h"
+#include "prune_help.h"
 #include "report_fixture.h"
 #include "sys/file.h"
 #include "wn_test.h"
@@ -228,6 +229,69 @@ static void both_banks_of_a_graded_plan_are_shown(void **state)
     lacks(page, "source’s bits");
     lacks(page, "class=\"bank\"");
     lacks(page, "class=\"hollow\"");
+    free(page);
+}
+
+static void a_budget_is_drawn_with_what_it_is_predicted_to_lose(void **state)
+{
+    const char *folder = wn_test_folder();
+    struct wn_report_options o = {.saliency_path = save(folder, "s.npz", report_labels),
+                                  .plan_path = put_file(folder, "b.json", report_budget_plan)};
+    char *page = page_of(&o, wn_test_path(folder, "budget.html"));
+
+    (void)state;
+    check_whole(page);
+    check_alone(page);
+    has(page, "<dt>Budget of layers</dt><dd>probe, losses as the dropped share to the power of 1.50</dd>");
+    has(page, "<th scope=\"row\">a</th><td>0.01000</td><td>0.02000</td><td>-50.0 %</td>");
+    has(page, "<th scope=\"row\">b</th><td>0.06000</td><td>0.05000</td><td>+20.0 %</td>");
+    has(page, "<th scope=\"row\">all, as weighed</th><td>0.01500</td><td>0.02000</td><td>-25.0 %</td>");
+    has(page, "<bdi>b</bdi> pays for the others: its predicted loss is 20.0 % above");
+    lacks(page, "<bdi>a</bdi> pays");
+    /* bars: 3 of 10, half of 4 */
+    has(page, "layer 2 keeps the fewest, 2 of 4, layer 1 the most, 3 of 10");
+    has(page, "<rect class=\"dot\" x=\"168.0\" y=\"132.0\" width=\"36.0\" height=\"48.0\"/>");
+    has(page, "<rect class=\"dot\" x=\"448.0\" y=\"100.0\" width=\"36.0\" height=\"80.0\"/>");
+    has(page, "text-anchor=\"middle\">3</text>");
+    has(page, "mean 35.7 %</text>");
+    free(page);
+    /* by the proxy there is no unit */
+    o.plan_path = put_file(folder, "proxy.json", report_budget_plan);
+    assert_true(replace_text(o.plan_path, "\"by\": \"probe\"", "\"by\": \"proxy\""));
+    page = page_of(&o, wn_test_path(folder, "proxy.html"));
+    check_whole(page);
+    has(page, "<th scope=\"row\">a</th><td>-50.0 %</td></tr>");
+    free(page);
+    o.plan_path = put_file(folder, "p.json", report_plan);
+    page = page_of(&o, wn_test_path(folder, "plain.html"));
+    has(page, "<dt>Predicted loss</dt><dd>not told</dd>");
+    free(page);
+    o.plan_path = put_file(folder, "even.json",
+                           "{\"top_k\": 2, \"num_experts\": 10, \"layers\": {\"1\": {\"keep\": [9, 4, 0, 1, 2]}, "
+                           "\"2\": {\"keep\": [2, 3]}}}");
+    page = page_of(&o, wn_test_path(folder, "even.html"));
+    lacks(page, "How many experts each layer keeps");
+    free(page);
+}
+
+static void what_went_to_ghosts_is_shown_where_it_is_told(void **state)
+{
+    static const char text[] =
+        "{\"model\": \"m\", \"window\": 64, \"masked\": \"/x/b.json\", \"ghosts\": \"mean\", \"domains\": "
+        "[{\"domain\": "
+        "\"en\", \"perplexity\": 20, \"nll\": 3, \"predicted\": 12600, \"windows\": 200, \"ghosted\": 0.125, "
+        "\"ghost_choices\": 0.25}, {\"domain\": \"ja\", \"perplexity\": 30}]}";
+    const char *folder = wn_test_folder(), *eval = put_file(folder, "e.json", text);
+    const struct wn_report_options o = {
+        .saliency_path = save(folder, "s.npz", report_labels), .eval_paths = &eval, .eval_count = 1};
+    char *page = page_of(&o, wn_test_path(folder, "r.html"));
+
+    (void)state;
+    check_whole(page);
+    has(page, "windows of 64 tokens, experts masked by <bdi>b.json</bdi>, ghosts: mean.");
+    has(page, "<th scope=\"col\">routing to ghosts, %</th><th scope=\"col\">choices of ghosts, %</th>");
+    has(page, "<td>20.000</td><td>3.0000</td><td>12,600</td><td>200</td><td>12.50</td><td>25.00</td></tr>");
+    has(page, "<td class=\"no\">not measured</td><td class=\"no\">not measured</td></tr>");
     free(page);
 }
 
@@ -494,6 +558,8 @@ int main(void)
         cmocka_unit_test(rows_of_the_heat_map_are_a_stroke_a_colour),
         cmocka_unit_test(overlap_is_told_against_chance),
         cmocka_unit_test(both_banks_of_a_graded_plan_are_shown),
+        cmocka_unit_test(a_budget_is_drawn_with_what_it_is_predicted_to_lose),
+        cmocka_unit_test(what_went_to_ghosts_is_shown_where_it_is_told),
         cmocka_unit_test(divergences_are_shown_with_their_intervals),
         cmocka_unit_test(what_does_not_belong_together_is_noted),
         cmocka_unit_test(what_is_not_there_is_said),

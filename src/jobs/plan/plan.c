@@ -104,6 +104,23 @@ const char *wn_plan_basis_name(enum wn_plan_basis basis)
     return names[basis];
 }
 
+/* "loss" and "sources" of the plan, or of the same number in each layer. */
+static bool add_losses(struct wn_buf *b, const struct wn_plan *p, bool same, struct wn_err *err)
+{
+    char number[WN_NUMBER_BYTES];
+
+    if (!wn_buf_printf(b, err, "\"loss\": %s, \"sources\": {", wn_number_text(same ? p->loss_same : p->loss, number)))
+        return false;
+    for (uint32_t i = 0; i < p->loss_count; i++) {
+        const struct wn_plan_loss *l = &p->losses[i];
+
+        if (!wn_buf_printf(b, err, "%s", i ? ", " : "") || !add_string(b, l->source, err) ||
+            !wn_buf_printf(b, err, ": %s", wn_number_text(same ? l->same : l->loss, number)))
+            return false;
+    }
+    return wn_buf_add(b, "}", 1, err);
+}
+
 /* What the plan is predicted to lose, and by what. */
 static bool add_predicted(struct wn_buf *b, const struct wn_plan *p, struct wn_err *err)
 {
@@ -112,15 +129,14 @@ static bool add_predicted(struct wn_buf *b, const struct wn_plan *p, struct wn_e
     if (p->basis == WN_BASIS_NONE)
         return true;
     if (!add_pair(b, ", ", "budget", p->budget, err) ||
-        !wn_buf_printf(b, err, ", \"power\": %s, \"predicted\": {\"by\": \"%s\"", wn_number_text(p->power, number),
+        !wn_buf_printf(b, err, ", \"power\": %s, \"predicted\": {\"by\": \"%s\", ", wn_number_text(p->power, number),
                        wn_plan_basis_name(p->basis)) ||
-        !wn_buf_printf(b, err, ", \"loss\": %s, \"sources\": {", wn_number_text(p->loss, number)))
+        !add_losses(b, p, false, err))
         return false;
-    for (uint32_t i = 0; i < p->loss_count; i++)
-        if (!wn_buf_printf(b, err, "%s", i ? ", " : "") || !add_string(b, p->losses[i].source, err) ||
-            !wn_buf_printf(b, err, ": %s", wn_number_text(p->losses[i].loss, number)))
-            return false;
-    return wn_buf_add(b, "}}", 2, err);
+    if (p->loss_same > 0 &&
+        (!wn_buf_printf(b, err, ", \"same\": {") || !add_losses(b, p, true, err) || !wn_buf_add(b, "}", 1, err)))
+        return false;
+    return wn_buf_add(b, "}", 1, err);
 }
 
 /* The part that only winnow writes, in which only what is known appears. */

@@ -424,6 +424,7 @@ static bool note_losses(const struct making *m, const struct wn_plan_kept *kept,
                                           [WN_PLAN_GRADED] = "uniform",
                                           [WN_PLAN_PROBE] = "probe",
                                           [WN_PLAN_PROXY] = "proxy"};
+    bool alike = m->o->mode == WN_PLAN_UNIFORM || m->o->mode == WN_PLAN_GRADED;
 
     if (kept->basis == WN_BASIS_NONE)
         return true;
@@ -431,6 +432,7 @@ static bool note_losses(const struct making *m, const struct wn_plan_kept *kept,
     p->basis = kept->basis;
     p->power = kept->power;
     p->loss = kept->loss;
+    p->loss_same = alike ? 0 : kept->loss_same;
     p->losses = wn_alloc(m->s->source_count, sizeof *p->losses, err);
     for (uint32_t s = 0; p->losses && s < m->s->source_count; s++) {
         struct wn_plan_loss *l = &p->losses[p->loss_count];
@@ -439,6 +441,7 @@ static bool note_losses(const struct making *m, const struct wn_plan_kept *kept,
             continue;
         (void)snprintf(l->source, sizeof l->source, "%s", m->s->source[s]);
         l->loss = kept->loss_source[s];
+        l->same = alike ? 0 : kept->loss_same_source[s];
         p->loss_count++;
     }
     return p->losses != NULL;

@@ -257,6 +257,26 @@ static bool take_losses(struct wn_plan *p, json_t *sources, struct wn_err *err)
     return true;
 }
 
+/* What the same number in each layer would lose, for the sources that there are. Optional. */
+static bool take_same(struct wn_plan *p, json_t *same, struct wn_err *err)
+{
+    json_t *sources = json_object_get(same, "sources");
+
+    if (!same)
+        return true;
+    if (!json_is_object(sources))
+        return wn_fail(err, WN_ERR_FORMAT, "the predicted losses of 'same' have no object 'sources'");
+    if (!take_loss(json_object_get(same, "loss"), "same", &p->loss_same, err))
+        return false;
+    for (uint32_t i = 0; i < p->loss_count; i++) {
+        json_t *v = json_object_get(sources, p->losses[i].source);
+
+        if (v && !take_loss(v, p->losses[i].source, &p->losses[i].same, err))
+            return false;
+    }
+    return true;
+}
+
 static bool parse_predicted(struct wn_plan *p, const json_t *own, struct wn_err *err)
 {
     json_t *predicted = json_object_get(own, "predicted");
@@ -272,7 +292,8 @@ static bool parse_predicted(struct wn_plan *p, const json_t *own, struct wn_err 
     p->basis = strcmp(by, "probe") == 0 ? WN_BASIS_PROBE : WN_BASIS_PROXY;
     p->power = json_number_value(power);
     return take_loss(json_object_get(predicted, "loss"), "all sources", &p->loss, err) &&
-           take_losses(p, json_object_get(predicted, "sources"), err);
+           take_losses(p, json_object_get(predicted, "sources"), err) &&
+           take_same(p, json_object_get(predicted, "same"), err);
 }
 
 static bool parse_own(struct wn_plan *p, const json_t *own, struct wn_err *err)

@@ -35,6 +35,14 @@ static void put_engines(struct wn_html *h, const struct wn_card *c)
     wn_html_put(h, "## Engines that read it\n\nBy its form; no log tells of other engines than winnow.\n\n");
     if (c->in.known)
         wn_html_put(h, "- winnow: <code>winnow run %s --prompt ...</code>\n", c->name);
+    if (c->in.ghosts > 0) {
+        wn_html_put(
+            h,
+            "\nNo other: it has ghosts, dropped experts whose router rows stay. <code>winnow convert %s --plain "
+            "-o OUT</code> makes the build without them.\n\n",
+            c->name);
+        return;
+    }
     if (wn_source_gguf(c->source) && !wn_card_is_graded(c)) {
         wn_html_put(h, "- llama.cpp, where it has the architecture %s\n", or_not(c->in.architecture));
         other = true;
@@ -117,6 +125,38 @@ static void put_experts(struct wn_html *h, const struct wn_card *c)
         wn_html_put(h, "| experts per token | %u |\n", c->in.config->experts_per_token);
 }
 
+/* How the experts were divided among the layers: what the plan tells. */
+static void put_budget(struct wn_html *h, const struct wn_card *c)
+{
+    if (!wn_card_is_pruned(c))
+        return;
+    wn_html_put(h, "| budget of layers | %s",
+                !c->has_plan      ? not_measured
+                : *c->plan.budget ? c->plan.budget
+                                  : c->plan.mode);
+    if (c->has_plan && c->plan.basis != WN_BASIS_NONE)
+        wn_html_put(h, ", losses as the dropped share to the power of %.2f", c->plan.power);
+    wn_html_put(h, " |\n");
+}
+
+static void put_ghosts(struct wn_html *h, const struct wn_card *c)
+{
+    if (!c->in.known) {
+        wn_html_put(h, "| ghosts | %s |\n", not_measured);
+    } else if (c->in.ghosts == 0) {
+        wn_html_put(h, "| ghosts | none |\n");
+    } else {
+        wn_html_put(h, "| ghosts | %s: router rows of %'" PRIu64 " dropped experts stay, %'" PRIu64 " bytes",
+                    c->in.ghost_mean_bytes ? "mean" : "skip", c->in.ghosts, c->in.ghost_bytes);
+        if (c->in.ghost_mean_bytes)
+            wn_html_put(h, ", %'" PRIu64 " of them mean outputs", c->in.ghost_mean_bytes);
+        wn_html_put(h, " |\n");
+    }
+    if (*wn_card_told(c, "ghosts", "sha256"))
+        wn_html_put(h, "| archive of the ghosts’ means, SHA-256 | %s, %s |\n", wn_card_told(c, "ghosts", "saliency"),
+                    wn_card_told(c, "ghosts", "sha256"));
+}
+
 /* A GGUF's is without its ending. */
 static void put_title(struct wn_html *h, const char *name)
 {
@@ -139,6 +179,8 @@ static void put_build(struct wn_html *h, const struct wn_card *c)
     wn_html_put(h, "| fingerprint of its headers | %s |\n", c->in.fingerprint);
     put_experts(h, c);
     put_cut(h, c);
+    put_budget(h, c);
+    put_ghosts(h, c);
     put_parent(h, c, "made from", "parent");
     if (wn_card_has_two_parents(c))
         put_parent(h, c, "second banks copied from", "lo_parent");

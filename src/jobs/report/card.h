@@ -1,6 +1,7 @@
 /*
  * What a card is made of. card_read.c reads it and refuses what does not go together, card_front.c writes the hub's
- * front matter, card_claims.c the tables of what is verified and what is not, card.c the rest.
+ * front matter, card_claims.c the tables of what is verified and what is not, card_plan.c the rows of the plan in them,
+ * card.c the rest.
  */
 #ifndef WN_JOBS_REPORT_CARD_H
 #define WN_JOBS_REPORT_CARD_H
@@ -65,6 +66,10 @@ WN_CHECKED bool wn_card_put_front(struct wn_html *h, const struct wn_card *c, st
 /* A log of verify that found the files' digests as the record has them; of those that were given the first, or NULL. */
 bool wn_card_has_hashes(const struct wn_card_log *log);
 const struct wn_card_log *wn_card_proof(const struct wn_card *c);
+
+/* Rows of the plan's claims (card_plan.c); only where it tells what it keeps. */
+bool wn_card_tells_kept(const struct wn_card *c);
+void wn_card_put_plan(struct wn_html *h, const struct wn_card *c);
 
 /* Both tables, with their headings. */
 void wn_card_put_claims(struct wn_html *h, const struct wn_card *c);

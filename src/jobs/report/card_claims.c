@@ -169,6 +169,8 @@ static void put_eval_call(struct wn_html *h, const struct wn_card *c, size_t i, 
         wn_html_put(h, " --plan %s", wn_path_name(plan));
     if (!isnan(c->figures[i].window))
         wn_html_put(h, " --window %.0f", c->figures[i].window);
+    if (c->in.ghosts > 0 && *c->figures[i].ghosts)
+        wn_html_put(h, " --ghosts %s", c->figures[i].ghosts);
     if (json_is_true(json_object_get(root, "streamed")))
         wn_html_put(h, " --stream");
     end_row(h, &c->evals[i]);
@@ -215,7 +217,9 @@ static void put_domain(struct wn_html *h, const struct wn_card *c, size_t i, con
         const char *claim;
     } rows[] = {{WN_REPORT_PPL_RATIO, "perplexity by the parent's"},
                 {WN_REPORT_ARGMAX, "same best token as the parent"},
-                {WN_REPORT_MISROUTE, "routing of the parent that went to dropped experts"}};
+                {WN_REPORT_MISROUTE, "routing of the parent that went to dropped experts"},
+                {WN_REPORT_GHOSTED, "routing that went to ghosts"},
+                {WN_REPORT_GHOST_CHOICES, "choices that fell on ghosts"}};
 
     if (is_there(d, WN_REPORT_PERPLEXITY))
         put_perplexity(h, c, i, d);
@@ -274,35 +278,34 @@ static void put_bytes_row(struct wn_html *h, const struct wn_card *c, const stru
     put_run_call(h, c, log);
 }
 
+static void put_ghosts_row(struct wn_html *h, const struct wn_card *c, const struct wn_card_log *log)
+{
+    const json_t *ghosts = json_object_get(log->root, "ghosts");
+
+    if (isnan(number_of(ghosts, "misroute")))
+        return;
+    wn_html_put(h, "| routing of a run that went to ghosts (%s) | ", text_of(ghosts, "mode"));
+    wn_report_put_number(h, 100 * number_of(ghosts, "misroute"), 2);
+    wn_html_put(h, " %%; ");
+    put_count(h, ghosts, "ghosts");
+    wn_html_put(h, " of ");
+    put_count(h, ghosts, "chosen");
+    wn_html_put(h, " choices");
+    if (!isnan(number_of(ghosts, "token_bytes_saved"))) {
+        wn_html_put(h, ", ");
+        put_count(h, ghosts, "token_bytes_saved");
+        wn_html_put(h, " bytes a token not read");
+    }
+    put_run_call(h, c, log);
+}
+
 static void put_run(struct wn_html *h, const struct wn_card *c, const struct wn_card_log *log)
 {
     put_speed(h, c, log, "generation", "tokens_per_second", "tokens");
     put_speed(h, c, log, "prompt", "prompt_tokens_per_second", "prompt_tokens");
     put_bytes_row(h, c, log, "read per generated token", "token_bytes");
     put_bytes_row(h, c, log, "largest resident set", "memory_peak");
-}
-
-/* ---- plan ---- */
-
-static void put_plan(struct wn_html *h, const struct wn_card *c)
-{
-    const struct wn_plan *p = &c->plan;
-
-    wn_html_put(h, "| share of the criterion '%s' that the plan keeps | %.2f %%", p->criterion, 100 * p->kept);
-    if (p->weights[0])
-        wn_html_put(h, ", sources weighed %s", p->weights);
-    wn_html_put(h, " | <code>winnow plan SAL.npz --criterion %s", p->criterion);
-    if (p->weights[0])
-        wn_html_put(h, " --weights %s", p->weights);
-    wn_html_put(h, "</code>");
-    if (p->saliency_fingerprint[0])
-        wn_html_put(h, ", archive %s", p->saliency_fingerprint);
-    wn_html_put(h, " | %s |\n", c->plan_log.sha256);
-}
-
-static bool tells_kept(const struct wn_card *c)
-{
-    return c->has_plan && c->plan.criterion[0] && c->plan.kept > 0;
+    put_ghosts_row(h, c, log);
 }
 
 /* ---- both tables ---- */
@@ -361,7 +364,7 @@ static void put_not_verified(struct wn_html *h, const struct wn_card *c)
                                                  : " --source SOURCE --plan PLAN.json --json");
     if (!wn_card_proof(c))
         put_missing(h, c, &some, "files have the SHA-256 that the record tells", "verify ", " --json");
-    if (pruned && !tells_kept(c))
+    if (pruned && !wn_card_tells_kept(c))
         put_missing(h, c, &some, "share of the criterion that the plan keeps", "card ", " --plan PLAN.json");
     if (!any_domain(c, WN_REPORT_PERPLEXITY))
         put_missing(h, c, &some, "perplexity", "eval ", " --text DOMAIN=FILE --json");
@@ -371,6 +374,10 @@ static void put_not_verified(struct wn_html *h, const struct wn_card *c)
     if (pruned && !any_domain(c, WN_REPORT_MISROUTE))
         put_missing(h, c, &some, "routing of the parent that went to dropped experts", "eval ",
                     " --text DOMAIN=FILE --against PARENT --plan PLAN.json --json");
+    if (pruned && !c->has_plan)
+        put_missing(h, c, &some, "loss that the plan was predicted to have", "card ", " --plan PLAN.json");
+    if (c->in.ghosts > 0 && !any_domain(c, WN_REPORT_GHOSTED))
+        put_missing(h, c, &some, "routing that went to ghosts", "eval ", " --text DOMAIN=FILE --json");
     if (!any(c->runs, c->run_count, has_generated))
         put_missing(h, c, &some, "speed, generation", "run ", " --prompt TEXT --json");
     if (!any(c->runs, c->run_count, has_prompt))
@@ -384,14 +391,14 @@ static void put_not_verified(struct wn_html *h, const struct wn_card *c)
 void wn_card_put_claims(struct wn_html *h, const struct wn_card *c)
 {
     wn_html_put(h, "## Verified\n\n");
-    if (c->verify_count + c->eval_count + c->run_count == 0 && !tells_kept(c)) {
+    if (c->verify_count + c->eval_count + c->run_count == 0 && !wn_card_tells_kept(c)) {
         wn_html_put(h, "Not measured: there is no log.\n");
     } else {
         wn_html_put(h, "| claim | figure | command | SHA-256 of its log |\n|---|---|---|---|\n");
         for (size_t i = 0; i < c->verify_count; i++)
             put_verify(h, c, &c->verifies[i]);
-        if (tells_kept(c))
-            put_plan(h, c);
+        if (wn_card_tells_kept(c))
+            wn_card_put_plan(h, c);
         for (size_t i = 0; i < c->eval_count; i++)
             put_eval(h, c, i);
         for (size_t i = 0; i < c->run_count; i++)

@@ -211,6 +211,8 @@ static void put_tags(struct wn_html *h, const struct wn_card *c)
         put_tag(h, "quantized");
     if (wn_card_is_graded(c))
         put_tag(h, "graded");
+    if (c->in.ghosts > 0)
+        put_tag(h, "ghosts");
 }
 
 bool wn_card_put_front(struct wn_html *h, const struct wn_card *c, struct wn_err *err)

@@ -222,6 +222,17 @@ static void put_archive(struct wn_html *h, const struct wn_report_page *p)
     wn_html_put(h, "</section>\n");
 }
 
+static void put_budget(struct wn_html *h, const struct wn_plan *plan)
+{
+    if (plan->basis == WN_BASIS_NONE) {
+        put_fact(h, "Budget of layers", plan->budget);
+        put_fact(h, "Predicted loss", "");
+        return;
+    }
+    wn_html_put(h, "<dt>Budget of layers</dt><dd>%s, losses as the dropped share to the power of %.2f</dd>\n",
+                *plan->budget ? plan->budget : "not told", plan->power);
+}
+
 static void put_plan(struct wn_html *h, const struct wn_report_page *p)
 {
     const struct wn_plan *plan = p->plan;
@@ -239,7 +250,9 @@ static void put_plan(struct wn_html *h, const struct wn_report_page *p)
     wn_html_put(h, " (%s)</dd>\n", plan->mode);
     put_fact(h, "Criterion", plan->criterion);
     put_fact(h, "Weights", *plan->weights ? plan->weights : "none: sources as the corpus had them, or not told");
+    put_budget(h, plan);
     wn_html_put(h, "</dl>\n");
+    wn_report_draw_losses(h, plan);
     if (*plan->saliency_fingerprint && strcmp(plan->saliency_fingerprint, p->fingerprint) != 0)
         wn_html_put(h, "<p class=\"note\">The plan was made from another archive, <code>%s</code>.</p>\n",
                     plan->saliency_fingerprint);
@@ -267,6 +280,9 @@ static void put_reading(struct wn_html *h)
         "distribution is from the parent’s; <b>misrouted</b> the share of the parent’s routing that wanted an expert "
         "that was "
         "dropped.</p>\n"
+        "<p>A <b>ghost</b> is a dropped expert that the router may still choose: it gives nothing (skip) or its mean "
+        "output (mean). <b>Routing to ghosts</b> is the share of the scored model’s own routing that went to them.</p>"
+        "\n"
         "<p>What the files do not hold reads “not measured”, “not told” or “not in this archive”.</p>\n</section>\n");
 }
 
@@ -288,6 +304,7 @@ void wn_report_draw(struct wn_html *h, const struct wn_report_page *p)
     wn_html_put(h, "</header>\n<main>\n");
     put_archive(h, p);
     put_plan(h, p);
+    wn_report_draw_budget(h, p);
     wn_report_draw_heat(h, p);
     wn_report_draw_curves(h, p);
     wn_report_draw_overlap(h, p);

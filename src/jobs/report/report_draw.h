@@ -27,6 +27,7 @@ struct wn_report_page {
 void wn_report_draw(struct wn_html *h, const struct wn_report_page *p);
 
 /* The parts (report_draw_*.c). */
+void wn_report_draw_budget(struct wn_html *h, const struct wn_report_page *p);
 void wn_report_draw_heat(struct wn_html *h, const struct wn_report_page *p);
 void wn_report_draw_curves(struct wn_html *h, const struct wn_report_page *p);
 void wn_report_draw_overlap(struct wn_html *h, const struct wn_report_page *p);
@@ -35,6 +36,12 @@ void wn_report_draw_concentration(struct wn_html *h, const struct wn_report_page
 void wn_report_draw_dropped(struct wn_html *h, const struct wn_report_page *p);
 void wn_report_draw_eval(struct wn_html *h, const struct wn_report_page *p);
 void wn_report_draw_layers(struct wn_html *h, const struct wn_report_page *p);
+
+/* A table of what the plan is predicted to lose, and a note of each source that pays; nothing where nothing is told. */
+void wn_report_draw_losses(struct wn_html *h, const struct wn_plan *plan);
+/* A predicted loss against that of the same number in each layer, 0: not told. Change in %; not a number: not told. */
+bool wn_report_loses(double loss, double same);
+double wn_report_change(double loss, double same);
 
 /* The style sheet. */
 extern const char wn_report_style[];

@@ -2,6 +2,7 @@
  * What evaluation found: perplexities of several results beside each other, and the known fields of each.
  */
 #include "jobs/report/report_draw.h"
+#include "sys/file.h"
 
 #include <math.h>
 
@@ -119,6 +120,10 @@ static void put_result(struct wn_html *h, const struct wn_report_page *p, size_t
     wn_html_put(h, "<h3>%s</h3>\n<p>Model <bdi>%s</bdi>", p->eval_names[i], *e->model ? e->model : "not told");
     if (!isnan(e->window))
         wn_html_put(h, ", windows of %.0f tokens", e->window);
+    if (*e->masked)
+        wn_html_put(h, ", experts masked by <bdi>%s</bdi>", wn_path_name(e->masked));
+    if (*e->ghosts)
+        wn_html_put(h, ", ghosts: %s", e->ghosts);
     wn_html_put(h, ".</p>\n");
     put_fields(h, e, "By itself", 0, WN_REPORT_KLD_MEAN, true);
     put_fields(h, e, "Against its parent; below a figure its interval", WN_REPORT_KLD_MEAN, WN_REPORT_FIELDS, false);

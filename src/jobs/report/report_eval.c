@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <winnow/model.h>
 
 #define EVAL_BYTES_MAX (64u << 20)
 
@@ -17,6 +18,8 @@ const struct wn_report_field_name wn_report_fields[WN_REPORT_FIELDS] = {
     [WN_REPORT_NLL] = {"nll", "nll", "nats", 1, 4},
     [WN_REPORT_PREDICTED] = {"predicted", "predicted", "", 1, 0},
     [WN_REPORT_WINDOWS] = {"windows", "windows", "", 1, 0},
+    [WN_REPORT_GHOSTED] = {"ghosted", "routing to ghosts", "%", 100, 2},
+    [WN_REPORT_GHOST_CHOICES] = {"ghost_choices", "choices of ghosts", "%", 100, 2},
     [WN_REPORT_KLD_MEAN] = {"kld_mean", "KLD, mean", "nats", 1, 5},
     [WN_REPORT_KLD_MEDIAN] = {"kld_median", "KLD, median", "nats", 1, 5},
     [WN_REPORT_KLD_P90] = {"kld_p90", "KLD, p90", "nats", 1, 5},
@@ -32,6 +35,7 @@ void wn_report_eval_release(struct wn_report_eval *e)
         free(e->domains[i].domain);
     free(e->domains);
     free(e->model);
+    free(e->masked);
     *e = (struct wn_report_eval){0};
 }
 
@@ -87,13 +91,19 @@ static bool take_eval(struct wn_report_eval *e, const json_t *root, struct wn_er
 {
     const json_t *domains = json_object_get(root, "domains"), *overall = json_object_get(root, "overall");
     const char *model = json_string_value(json_object_get(root, "model"));
+    const char *masked = json_string_value(json_object_get(root, "masked"));
+    const char *ghosts = json_string_value(json_object_get(root, "ghosts"));
+    enum wn_ghosts mode;
 
     if (!json_is_array(domains))
         return wn_fail(err, WN_ERR_FORMAT, "it has no list 'domains', as 'winnow eval --json' writes it");
     e->window = number_of(root, "window");
     e->model = wn_strdup(model ? model : "", err);
+    e->masked = wn_strdup(masked ? masked : "", err);
+    if (ghosts && wn_ghosts_find(ghosts, &mode))
+        (void)snprintf(e->ghosts, sizeof e->ghosts, "%s", wn_ghosts_name(mode));
     e->domains = wn_alloc(json_array_size(domains) + 1, sizeof(*e->domains), err);
-    if (!e->model || !e->domains)
+    if (!e->model || !e->masked || !e->domains)
         return false;
     for (size_t i = 0; i < json_array_size(domains); i++) {
         const json_t *d = json_array_get(domains, i);

@@ -12,6 +12,8 @@ enum wn_report_field {
     WN_REPORT_NLL,
     WN_REPORT_PREDICTED,
     WN_REPORT_WINDOWS,
+    WN_REPORT_GHOSTED,
+    WN_REPORT_GHOST_CHOICES,
     WN_REPORT_KLD_MEAN,
     WN_REPORT_KLD_MEDIAN,
     WN_REPORT_KLD_P90,
@@ -41,8 +43,10 @@ struct wn_report_domain {
 };
 
 struct wn_report_eval {
-    char *model;   /* "" when it is not told. Owned, like domains */
-    double window; /* tokens; not a number when it is not told */
+    char *model;    /* "" when it is not told. Owned, like domains */
+    char *masked;   /* the plan's file, where experts were masked; "" otherwise. Owned */
+    char ghosts[8]; /* "off", "skip", "mean"; empty when it is not told */
+    double window;  /* tokens; not a number when it is not told */
     struct wn_report_domain *domains;
     size_t domain_count;
 };
