@@ -250,7 +250,7 @@ static void warn_of_losers(const struct wn_plan_kept *k)
 
 /*
  * What a division among the layers would give, where the archive has by what to predict it and the user took the same
- * number in each. It is not the default, since other programs do not read such builds.
+ * number in each. It is not the default, since most programs do not read such builds.
  */
 static void tell_better_budget(const char *archive, struct wn_plan_options p, enum wn_plan_basis basis)
 {
@@ -262,8 +262,9 @@ static void tell_better_budget(const char *archive, struct wn_plan_options p, en
     if (basis == WN_BASIS_NONE || !wn_plan_make(archive, &p, &plan, &kept, &ignored))
         return;
     if (kept.loss_same > LOSES * kept.loss)
-        talk("--budget %s is predicted to lose %.1f %% less with as many experts: builds of it are for winnow, other "
-             "programs want the same number in each layer",
+        talk("--budget %s is predicted to lose %.1f %% less with as many experts: layers then keep different numbers, "
+             "which "
+             "winnow and MLX loaders for K3 read, llama.cpp and others do not",
              wn_plan_basis_name(basis), 100 * (1 - kept.loss / kept.loss_same));
     wn_plan_kept_release(&kept);
     wn_plan_release(&plan);

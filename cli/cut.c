@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SHARD_LEAST 65536 /* smaller files than that come of a forgotten unit */
+
 static void print_result(const char *out, const struct wn_prune_result *r, bool dry_run)
 {
     char source[32], bytes[40], tensor[40], size[32];
@@ -134,6 +136,10 @@ int cut(const struct command *self, const char *source, const struct wn_plan *pl
     if (o->shard_size) {
         if (!opt_bytes(self, "shard-size", o->shard_size, &p.shard_bytes))
             return EXIT_USAGE;
+        if (p.shard_bytes < SHARD_LEAST)
+            return opt_wrong(self,
+                             "--shard-size %s: files of so few bytes are not meant; is a unit missing, like in 48GB?",
+                             o->shard_size);
         p.layout = WN_LAYOUT_SPLIT;
     } else if (o->joined) {
         p.layout = WN_LAYOUT_JOINED;

@@ -149,8 +149,8 @@ static bool add_made(void *arg, const struct wn_recast_tensor *t, struct wn_err 
 
         if (low == 0)
             return wn_fail(err, WN_ERR_ARG,
-                           "'%s': rows of %" PRIu64 " weights are no whole blocks of the second bank's type", t->name,
-                           t->cols);
+                           "'%s': rows of %" PRIu64 " weights are no whole blocks of the second bank's type%s", t->name,
+                           t->cols, f->options.format == WN_FORMAT_GGUF ? " (Q2_K: 256; in MLX folders: 32)" : "");
         l->low_slab += low;
     }
     return true;

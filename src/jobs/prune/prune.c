@@ -90,7 +90,7 @@ static bool check_fingerprint(const struct wn_pruning *p, struct wn_err *err)
     return wn_fail(
         err, WN_ERR_ARG,
         "the plan was made for a model with the fingerprint %s, '%s' has %s (the same model in another format "
-        "has another one; a forced plan is taken all the same)",
+        "has another one: --force-plan takes the plan all the same)",
         plan->model_fingerprint, p->o->source, own);
 }
 
@@ -109,7 +109,7 @@ static bool open_means(struct wn_pruning *p, struct wn_err *err)
     return o->force_plan || strcmp(own, p->means->model_fingerprint) == 0 ||
            wn_fail(err, WN_ERR_ARG,
                    "'%s': its means are of a model with the fingerprint %s, '%s' has %s (the same model in another "
-                   "format has another one; a forced plan is taken all the same)",
+                   "format has another one: --force-plan takes the plan all the same)",
                    o->saliency, *p->means->model_fingerprint ? p->means->model_fingerprint : "(none told)", o->source,
                    own);
 }
