@@ -172,21 +172,26 @@ static const char *write_means(uint32_t width)
     return path;
 }
 
-static struct wn_model *build_with(enum wn_ghosts ghosts, const char *saliency)
+static struct wn_model *build_with(enum wn_ghosts ghosts, const char *saliency, enum wn_format format)
 {
-    const char *out = wn_test_path(eval_folder, wn_ghosts_name(ghosts));
+    char name[32];
+    const char *out;
     struct wn_prune_options po = {.source = wn_model_path(eval_parent),
-                                  .out = out,
                                   .model = eval_parent,
                                   .ghosts = ghosts,
                                   .saliency = saliency,
-                                  .force_plan = true /* the archive tells no model */};
+                                  .force_plan = true /* the archive tells no model */,
+                                  .format = format,
+                                  .rest_bits = 16};
     struct wn_prune_result r;
     struct wn_plan plan;
     struct wn_model *m;
     struct wn_err err;
 
+    snprintf(name, sizeof name, "%s-%d", wn_ghosts_name(ghosts), (int)format);
+    out = wn_test_path(eval_folder, name);
     eval_make_plan(&plan, wn_model_config(eval_parent));
+    po.out = out;
     po.plan = &plan;
     CHECK_OK(wn_prune(&po, NULL, &r, &err), &err);
     wn_plan_release(&plan);
@@ -195,30 +200,47 @@ static struct wn_model *build_with(enum wn_ghosts ghosts, const char *saliency)
     return m;
 }
 
+/* The model with the plan's experts masked in that mode, and the build when it is run in it. */
+static double check_law(struct wn_model *build, enum wn_ghosts mode, const char *means)
+{
+    struct wn_eval_options o = ghost_options(mode), built = eval_options(WINDOW, 2);
+    struct outcome masked, made;
+    struct wn_err err;
+    double nll;
+
+    o.saliency = mode == WN_GHOSTS_MEAN ? means : NULL;
+    CHECK_OK(wn_model_set_ghosts(build, mode, &err), &err);
+    masked = eval_run(eval_parent, 2, o);
+    made = eval_run(build, 2, built);
+    eval_check_same(&masked, &made, 2);
+    if (mode != WN_GHOSTS_OFF)
+        check_ghosts(&masked, &made);
+    assert_int_equal(made.r.ghosts, mode);
+    nll = made.tokens[5].nll;
+    eval_release(&masked);
+    eval_release(&made);
+    return nll;
+}
+
+/* Every mode in every container: a build with means may be run in all three, one without them in two. */
 static void a_plan_and_a_build_with_ghosts_have_the_same_bits(void **state)
 {
-    const char *means = write_means(wn_model_config(eval_parent)->latent_size);
-    double nll[2];
+    static const enum wn_format formats[] = {WN_FORMAT_AS_SOURCE, WN_FORMAT_GGUF, WN_FORMAT_MLX};
+    char means[600]; /* names of test files do not last */
 
     (void)state;
-    for (int i = 0; i < 2; i++) {
-        enum wn_ghosts mode = i ? WN_GHOSTS_MEAN : WN_GHOSTS_SKIP;
-        struct wn_model *build = build_with(mode, i ? means : NULL);
-        struct wn_eval_options o = ghost_options(mode), built = eval_options(WINDOW, 2);
-        struct outcome masked, made;
+    snprintf(means, sizeof means, "%s", write_means(wn_model_config(eval_parent)->latent_size));
+    for (size_t f = 0; f < sizeof formats / sizeof formats[0]; f++) {
+        struct wn_model *build = build_with(WN_GHOSTS_MEAN, means, formats[f]);
+        double off = check_law(build, WN_GHOSTS_OFF, means), skip = check_law(build, WN_GHOSTS_SKIP, means);
+        double mean = check_law(build, WN_GHOSTS_MEAN, means);
 
-        o.saliency = i ? means : NULL;
-        masked = eval_run(eval_parent, 2, o);
-        made = eval_run(build, 2, built);
-        eval_check_same(&masked, &made, 2);
-        check_ghosts(&masked, &made);
-        assert_int_equal(made.r.ghosts, mode);
-        nll[i] = made.tokens[5].nll;
-        eval_release(&masked);
-        eval_release(&made);
+        assert_true(off != skip && skip != mean && mean != off); /* the check can fail */
+        wn_model_close(build);
+        build = build_with(WN_GHOSTS_SKIP, NULL, formats[f]);
+        assert_true(check_law(build, WN_GHOSTS_OFF, NULL) == off && check_law(build, WN_GHOSTS_SKIP, NULL) == skip);
         wn_model_close(build);
     }
-    assert_true(nll[0] != nll[1]); /* the check can fail */
 }
 
 static void means_of_another_width_are_refused(void **state)
