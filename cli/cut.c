@@ -25,7 +25,7 @@ static void print_result(const char *out, const struct wn_prune_result *r, bool 
     if (!dry_run && r->files_taken_up)
         say("taken up           %" PRIu32 " file%s that an earlier run finished\n", r->files_taken_up,
             r->files_taken_up == 1 ? "" : "s");
-    if (!dry_run)
+    if (!dry_run && r->copied_bytes)
         say("copied             in %.1f s, %s/s\n", r->seconds,
             text_size(r->seconds > 0 ? (uint64_t)((double)r->copied_bytes / r->seconds) : 0, size, sizeof size));
 }

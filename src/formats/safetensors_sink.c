@@ -62,8 +62,8 @@ static bool skip_digits(const char **s)
     return n > 0;
 }
 
-/* model.safetensors and model-N-of-N.safetensors: the names that loaders look for. */
-static bool is_usual_name(const char *name)
+/* model.safetensors and model-N-of-N.safetensors. */
+bool wn_safetensors_usual(const char *name)
 {
     if (strcmp(name, SINGLE_NAME) == 0)
         return true;
@@ -87,7 +87,7 @@ static bool may_stay(const struct wn_sink *s, const char *name)
         return s->index_path || s->o.overwrite;
     if (!wn_ends_with(name, WN_SAFETENSORS_SUFFIX) || is_ours(s, name))
         return true;
-    return s->o.overwrite && (s->index_path || is_usual_name(name));
+    return s->o.overwrite && (s->index_path || wn_safetensors_usual(name));
 }
 
 /* What would be misread afterwards is refused before. What we write ourselves is minded when it is opened. */
@@ -136,7 +136,7 @@ static bool settle(struct wn_sink *s, struct wn_err *err)
 
 static bool is_stale(const struct wn_sink *s, const char *name)
 {
-    return strcmp(name, WN_SAFETENSORS_INDEX) == 0 ? !s->index_path : is_usual_name(name) && !is_ours(s, name);
+    return strcmp(name, WN_SAFETENSORS_INDEX) == 0 ? !s->index_path : wn_safetensors_usual(name) && !is_ours(s, name);
 }
 
 bool wn_safetensors_stale(const struct wn_sink *s, char ***names, size_t *n, struct wn_err *err)

@@ -334,6 +334,11 @@ uint32_t wn_sink_current(const struct wn_sink *s, const char **part, uint64_t *b
     return file;
 }
 
+const char *wn_sink_index_path(const struct wn_sink *s)
+{
+    return s->index_path;
+}
+
 const struct wn_outfile *wn_sink_index(const struct wn_sink *s)
 {
     return s->index_path && !s->o.dry_run ? &s->index : NULL;

@@ -90,6 +90,8 @@ struct wn_tensor wn_sink_tensor(const struct wn_sink *s, size_t i);
 size_t wn_sink_tensors_taken(const struct wn_sink *s);
 /* The file that is being written, and how much of it has been. */
 uint32_t wn_sink_current(const struct wn_sink *s, const char **part, uint64_t *bytes);
+/* The name that the index gets, also of a dry run; NULL: none is written. */
+const char *wn_sink_index_path(const struct wn_sink *s);
 /* The index as it is written, NULL when there is none. */
 const struct wn_outfile *wn_sink_index(const struct wn_sink *s);
 /* The next n bytes of the current tensor; more than it has left is WN_ERR_ARG. Padding is the sink's affair. */
@@ -115,6 +117,11 @@ WN_CHECKED bool wn_sink_commit(struct wn_sink *s, struct wn_err *err);
  */
 bool wn_sink_is_half_placed(const struct wn_sink *s);
 WN_CHECKED bool wn_sink_put_back(const struct wn_sink *s, struct wn_err *err);
+/*
+ * Of files that have their names: removes what was set aside for them, or is a second name of one, when a run was
+ * killed before it could. record_name: as in the options of the sink that wrote.
+ */
+WN_CHECKED bool wn_sink_tidy(const struct wn_sink *s, const char *record_name, struct wn_err *err);
 void wn_sink_free(struct wn_sink *s);
 
 #endif

@@ -3,6 +3,7 @@
  * it has.
  */
 #include "base/alloc.h"
+#include "formats/safetensors_index.h"
 #include "formats/sink_parts.h"
 #include "sys/place.h"
 
@@ -132,6 +133,77 @@ bool wn_sink_is_half_placed(const struct wn_sink *s)
 bool wn_sink_put_back(const struct wn_sink *s, struct wn_err *err)
 {
     return wn_place_back(s->journal, err);
+}
+
+#define OLD_END ".old.part"
+
+/* NAME.old.part, whose NAME is taken by a new file, or was an old shard's, index' or record's that went. */
+static bool was_set_aside(const struct wn_sink *s, char *name, const char *record_name, bool *so, struct wn_err *err)
+{
+    char *path;
+
+    *so = false;
+    if (!wn_ends_with(name, OLD_END))
+        return true;
+    name[strlen(name) - strlen(OLD_END)] = 0;
+    path = path_beside(s, name, err);
+    *so = path && (wn_path_is_file(path) || wn_safetensors_usual(name) || strcmp(name, WN_SAFETENSORS_INDEX) == 0 ||
+                   (record_name && strcmp(name, record_name) == 0));
+    name[strlen(name)] = OLD_END[0];
+    free(path);
+    return path != NULL;
+}
+
+static bool tidy_folder(const struct wn_sink *s, const char *record_name, struct wn_err *err)
+{
+    char **names;
+    size_t n;
+    bool ok = true, so;
+
+    if (!wn_path_list(s->out, &names, &n, err))
+        return false;
+    for (size_t i = 0; ok && i < n; i++) {
+        ok = was_set_aside(s, names[i], record_name, &so, err);
+        if (ok && so) {
+            char *path = path_beside(s, names[i], err);
+
+            ok = path && (wn_path_remove(path) || wn_fail(err, WN_ERR_IO, "'%s' cannot be removed", path));
+            free(path);
+        }
+    }
+    wn_names_free(names, n);
+    return ok;
+}
+
+/* What lies beside path, with that end, when it is to go. */
+static bool tidy_name(const char *path, const char *end, bool only_same, struct wn_err *err)
+{
+    char *other = wn_asprintf(err, "%s%s", path, end);
+    bool ok = other && ((only_same && !wn_path_same(path, other)) || wn_path_remove(other) ||
+                        wn_fail(err, WN_ERR_IO, "'%s' cannot be removed", other));
+
+    free(other);
+    return ok;
+}
+
+static bool tidy_record(const struct wn_sink *s, const char *record_name, struct wn_err *err)
+{
+    char *path = record_name ? path_beside(s, record_name, err) : NULL;
+    bool ok = !record_name || (path && tidy_name(path, OLD_END, false, err));
+
+    free(path);
+    return ok;
+}
+
+bool wn_sink_tidy(const struct wn_sink *s, const char *record_name, struct wn_err *err)
+{
+    bool is_folder = s->container == WN_CONTAINER_SAFETENSORS;
+
+    for (uint32_t f = 0; f < s->file_count; f++)
+        if (!tidy_name(s->files[f].path, ".part", true, err) ||
+            (!is_folder && !tidy_name(s->files[f].path, OLD_END, false, err)))
+            return false;
+    return is_folder ? tidy_folder(s, record_name, err) : tidy_record(s, record_name, err);
 }
 
 bool wn_sink_commit(struct wn_sink *s, struct wn_err *err)

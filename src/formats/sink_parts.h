@@ -79,6 +79,8 @@ struct wn_sink {
 
 /* Safetensors only: the text of the index. */
 WN_CHECKED bool wn_safetensors_index(const struct wn_sink *s, struct wn_buf *b, struct wn_err *err);
+/* The names that loaders look for, index or not. */
+bool wn_safetensors_usual(const char *name);
 /*
  * Safetensors that overwrite: what stands in the folder and would be read with the new files, though none of them gets
  * its name: shards of another number, and an index when none is written. Free them with wn_names_free.

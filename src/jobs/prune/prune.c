@@ -335,11 +335,12 @@ static void fill_result(const struct wn_pruning *p, const struct wn_sink *sink, 
  * What a killed run left under the names is not in the way, once it is put back; a dry run leaves it, and does not mind
  * it.
  */
-static bool check_place(const struct wn_pruning *p, const struct wn_sink *dry, struct wn_err *err)
+static bool check_place(struct wn_pruning *p, const struct wn_sink *dry, struct wn_err *err)
 {
     if (p->o->dry_run && wn_sink_is_half_placed(dry))
         return true;
-    return (p->o->dry_run || wn_sink_put_back(dry, err)) && check_paths(p, dry, err);
+    return (p->o->dry_run || wn_sink_put_back(dry, err)) && wn_pruning_find_finished(p, dry, err) &&
+           (p->finished || check_paths(p, dry, err));
 }
 
 /* All that is found out before anything is written. */
@@ -352,10 +353,12 @@ static bool look_ahead(struct wn_pruning *p, struct wn_prune_result *r, struct w
 
     if (ok)
         fill_result(p, dry, r);
-    if (ok && !p->o->dry_run)
+    if (ok && p->finished)
+        ok = wn_pruning_tidy(p, dry, err);
+    else if (ok && !p->o->dry_run)
         ok = check_record(p, dry, err) && look_back(p, dry, err) && wn_pruning_check_space(p, dry, err);
     /* the real sink takes what this one did, and all else that grows with the model is there already */
-    if (ok)
+    if (ok && !p->finished)
         wn_job_note_memory(p->job, memory_needed(p));
     wn_sink_free(dry);
     return ok;
@@ -365,7 +368,9 @@ static bool run(struct wn_pruning *p, struct wn_prune_result *r, struct wn_err *
 {
     bool ok = look_ahead(p, r, err);
 
-    if (!ok || p->o->dry_run)
+    if (ok && p->finished)
+        r->files_taken_up = r->files;
+    if (!ok || p->o->dry_run || p->finished)
         return ok;
     ok = wn_pruning_write(p, err) && wn_consume_end(&p->consume, p->job, err);
     r->copied_bytes = p->done - p->done_before;

@@ -1,6 +1,6 @@
 /*
  * The parts of a prune: what is worked out and refused before anything is written (prune.c), whether there is room for
- * it (prune_space.c), and the writing (prune_write.c).
+ * it (prune_space.c) or nothing left to do (prune_finished.c), and the writing (prune_write.c).
  */
 #ifndef WN_JOBS_PRUNE_PRUNE_PARTS_H
 #define WN_JOBS_PRUNE_PRUNE_PARTS_H
@@ -37,6 +37,7 @@ struct wn_pruning {
     struct wn_seal seal;
     struct wn_resume resume;
     struct wn_consume consume;
+    bool finished; /* the output is complete already, see wn_pruning_find_finished */
 };
 
 /* The source's container, and the output's. */
@@ -51,6 +52,13 @@ WN_CHECKED struct wn_sink *wn_pruning_begin_sink(struct wn_pruning *p, bool dry_
 /* Digest of all that decides which bytes are made. */
 WN_CHECKED bool wn_pruning_identity(const struct wn_pruning *p, const struct wn_sink *dry,
                                     uint8_t digest[WN_DIGEST_BYTES], struct wn_err *err);
+/*
+ * Sets p->finished: the output of `dry` has its names and is what this command makes, by the journal of an earlier run
+ * that was killed before it could remove it. p->resume is that journal then, which goes with all else that was left in
+ * the second.
+ */
+WN_CHECKED bool wn_pruning_find_finished(struct wn_pruning *p, const struct wn_sink *dry, struct wn_err *err);
+WN_CHECKED bool wn_pruning_tidy(struct wn_pruning *p, const struct wn_sink *dry, struct wn_err *err);
 WN_CHECKED bool wn_pruning_check_space(const struct wn_pruning *p, const struct wn_sink *dry, struct wn_err *err);
 WN_CHECKED bool wn_pruning_write(struct wn_pruning *p, struct wn_err *err);
 

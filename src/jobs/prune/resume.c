@@ -97,17 +97,17 @@ static char *next_line(struct wn_resume *r, char *text, size_t n)
     return line;
 }
 
-/* The file is there as the line tells. *at moves to the digests. */
-static bool is_as_told(const char **at, uint32_t file, const char *path, uint64_t wanted)
+/* The file is there as the line tells, by its name with `end` behind it. *at moves to the digests. */
+static bool is_as_told(const char **at, uint32_t file, const char *path, const char *end, uint64_t wanted)
 {
     uint64_t bytes;
     int64_t changed;
-    char *part, start[96];
+    char *name, start[96];
     struct wn_err ignored;
     bool ok =
-        (part = wn_asprintf(&ignored, "%s.part", path)) && wn_path_stamp(part, &bytes, &changed) && bytes == wanted;
+        (name = wn_asprintf(&ignored, "%s%s", path, end)) && wn_path_stamp(name, &bytes, &changed) && bytes == wanted;
 
-    free(part);
+    free(name);
     if (!ok)
         return false;
     (void)snprintf(start, sizeof start, "%" PRIu32 " %" PRIu64 " %" PRId64 " ", file, bytes, changed);
@@ -144,9 +144,12 @@ static bool is_ours(struct wn_resume *r, char *text, size_t n, struct wn_err *er
     return ok;
 }
 
-/* Files of good lines that are as told, and those of all good lines: strict runs want them to be as many. */
-static void take_lines(struct wn_resume *r, const struct wn_sink *dry, char *text, size_t n, struct wn_seal *seal,
-                       uint32_t *told)
+/*
+ * Files of good lines that are as told, and those of all good lines: strict runs want them to be as many. end: ".part",
+ * or nothing for files that have their names.
+ */
+static void take_lines(struct wn_resume *r, const struct wn_sink *dry, const char *end, char *text, size_t n,
+                       struct wn_seal *seal, uint32_t *told)
 {
     uint8_t chain[WN_DIGEST_BYTES];
     uint64_t bytes = r->bytes;
@@ -157,7 +160,7 @@ static void take_lines(struct wn_resume *r, const struct wn_sink *dry, char *tex
         const char *at = line;
 
         if (r->taken < *told ||
-            !is_as_told(&at, *told, wn_sink_file_path(dry, *told), wn_sink_file_bytes(dry, *told)) ||
+            !is_as_told(&at, *told, wn_sink_file_path(dry, *told), end, wn_sink_file_bytes(dry, *told)) ||
             !take_digests(at, *told, seal))
             continue;
         r->taken++;
@@ -190,7 +193,7 @@ bool wn_resume_read(struct wn_resume *r, const struct wn_sink *dry, enum wn_cont
     if (wn_path_exists(r->path) && !(text = wn_file_slurp(r->path, JOURNAL_LIMIT, &n, err)))
         return false;
     if (text && (ours = is_ours(r, text, n, err)))
-        take_lines(r, dry, text, n, seal, &told);
+        take_lines(r, dry, ".part", text, n, seal, &told);
     if (!ours || r->taken == 0)
         forget(r);
     free(text);
@@ -202,6 +205,36 @@ bool wn_resume_read(struct wn_resume *r, const struct wn_sink *dry, enum wn_cont
                        !text  ? "that journal is not there"
                        : ours ? "not all of those are there as it tells"
                               : "that journal is of another command");
+    return true;
+}
+
+bool wn_resume_is_left(const struct wn_sink *dry, enum wn_container container)
+{
+    struct wn_err ignored;
+    char *path = journal_path(dry, container, &ignored);
+    bool there = path && wn_path_exists(path);
+
+    free(path);
+    return there;
+}
+
+bool wn_resume_read_placed(struct wn_resume *r, const struct wn_sink *dry, enum wn_container container,
+                           const uint8_t identity[WN_DIGEST_BYTES], bool *placed, struct wn_err *err)
+{
+    struct wn_seal none = {0};
+    uint32_t told = 0;
+    size_t n;
+    char *text;
+
+    *placed = false;
+    *r = (struct wn_resume){.on = true, .path = journal_path(dry, container, err)};
+    memcpy(r->identity, identity, WN_DIGEST_BYTES);
+    if (!r->path || !(text = wn_file_slurp(r->path, JOURNAL_LIMIT, &n, err)))
+        return false;
+    if (is_ours(r, text, n, err))
+        take_lines(r, dry, "", text, n, &none, &told);
+    *placed = told == wn_sink_file_count(dry) && r->taken == told;
+    free(text);
     return true;
 }
 

@@ -27,6 +27,14 @@ struct wn_resume {
 WN_CHECKED bool wn_resume_read(struct wn_resume *r, const struct wn_sink *dry, enum wn_container container,
                                const uint8_t identity[WN_DIGEST_BYTES], struct wn_seal *seal, bool strict,
                                struct wn_err *err);
+/* A journal lies beside the output of `dry`, whoever's it is. */
+bool wn_resume_is_left(const struct wn_sink *dry, enum wn_container container);
+/*
+ * Reads a journal that is there. *placed: it is of this identity, and tells of all files of the output, each of which
+ * has its name and is as told: the run that wrote it was killed when nothing was left to do but to remove it.
+ */
+WN_CHECKED bool wn_resume_read_placed(struct wn_resume *r, const struct wn_sink *dry, enum wn_container container,
+                                      const uint8_t identity[WN_DIGEST_BYTES], bool *placed, struct wn_err *err);
 /* A file is complete; its digests are in the record. On the disk when this returns. */
 WN_CHECKED bool wn_resume_add(struct wn_resume *r, uint32_t file, const char *part, const struct wn_seal *seal,
                               struct wn_err *err);
