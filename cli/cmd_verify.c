@@ -30,12 +30,25 @@ static json_t *put_what(json_t *j, const struct wn_verify_result *r)
         j = json_put(j, "lo_model", json_text(o.lo_model));
         j = json_put(j, "lo_model_fingerprint", json_text(r->lo_fingerprint));
     }
+    if (r->ghosts)
+        j = json_put(j, "ghosts", json_integer((json_int_t)r->ghosts));
     return json_put(j, "plan", o.plan ? json_text(o.plan) : json_null());
+}
+
+/* ", 224 ghosts", or nothing. */
+static const char *ghosts_text(const struct wn_verify_result *r, char *text, size_t n)
+{
+    char count[40];
+
+    *text = 0;
+    if (r->ghosts)
+        (void)snprintf(text, n, ", %s ghosts", text_count(r->ghosts, count, sizeof count));
+    return text;
 }
 
 static int report(const char *out, bool ok, const struct wn_verify_result *r, const struct wn_err *err)
 {
-    char tensors[40], experts[40], bytes[32];
+    char tensors[40], experts[40], ghosts[60], bytes[32];
     const char *t = text_count(r->tensors, tensors, sizeof tensors),
                *e = text_count(r->experts, experts, sizeof experts);
 
@@ -54,7 +67,8 @@ static int report(const char *out, bool ok, const struct wn_verify_result *r, co
     if (!ok)
         return talk_failed(err);
     if (o.source)
-        say("%s: verified: %s tensors, %s experts, %s compared\n", out, t, e, text_size(r->bytes, bytes, sizeof bytes));
+        say("%s: verified: %s tensors, %s experts%s, %s compared\n", out, t, e, ghosts_text(r, ghosts, sizeof ghosts),
+            text_size(r->bytes, bytes, sizeof bytes));
     else if (r->hashed_files)
         say("%s: sound by itself (%s tensors, %s experts), and as its record says: SHA-256 of %" PRIu64 " files, %s\n",
             out, t, e, r->hashed_files, text_size(r->hashed_bytes, bytes, sizeof bytes));

@@ -84,7 +84,8 @@ WN_API WN_CHECKED bool wn_prune(const struct wn_prune_options *o, const struct w
 
 struct wn_verify_result {
     uint64_t tensors, experts, bytes; /* compared */
-    uint64_t bad_scales;              /* MXFP4 scales of out that are no number (255); each matrix is noted */
+    uint64_t ghosts;     /* against a source: whose router rows, and means where there are any, were compared */
+    uint64_t bad_scales; /* MXFP4 scales of out that are no number (255); each matrix is noted */
     /*
      * The identity plan, and every file of out is byte for byte a file of the source; config, card and index too, where
      * there are any.

@@ -239,10 +239,14 @@ static const char ghost_run_log[] =
     "{\"model_fingerprint\": \"@\", \"tokens_per_second\": 7.5, \"tokens\": 10, \"ghosts\": {\"mode\": \"mean\", "
     "\"chosen\": 1200, \"ghosts\": 300, \"misroute\": 0.2, \"token_bytes_saved\": 4567}}";
 
+static const char ghost_verify_log[] = "{\"model_fingerprint\": \"@\", \"ok\": true, \"tensors\": 916, \"experts\": "
+                                       "120, \"ghosts\": 72, \"bytes\": 4901504, "
+                                       "\"source\": \"hf\", \"plan\": \"p.json\"}";
+
 static void ghosts_and_a_budget_are_told_as_logs_and_plan_have_them(void **state)
 {
     struct fixture f;
-    const char *evals[1], *runs[1];
+    const char *evals[1], *verifies[1], *runs[1];
     char *card;
 
     (void)state;
@@ -260,8 +264,10 @@ static void ghosts_and_a_budget_are_told_as_logs_and_plan_have_them(void **state
     free(card);
     evals[0] = put_log(&f, "e.json", ghost_eval_log);
     runs[0] = put_log(&f, "r.json", ghost_run_log);
-    f.o = (struct wn_card_options){f.out, evals, NULL, runs, f.plan_path, 1, 0, 1};
+    verifies[0] = put_log(&f, "v.json", ghost_verify_log);
+    f.o = (struct wn_card_options){f.out, evals, verifies, runs, f.plan_path, 1, 1, 1};
     card = card_of(&f.o);
+    has(card, "| 916 tensors, 120 experts, 72 ghosts with their routers, 4,901,504 bytes compared |");
     has(card,
         "| routing that went to ghosts, en | 12.50 % | <code>winnow eval out --text en=a.txt --ghosts skip --json");
     has(card, "| choices that fell on ghosts, en | 25.00 % |");

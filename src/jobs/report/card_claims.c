@@ -79,6 +79,10 @@ static void put_source_row(struct wn_html *h, const struct wn_card *c, const str
     wn_html_put(h, " tensors, ");
     put_count(h, log->root, "experts");
     wn_html_put(h, " experts, ");
+    if (number_of(log->root, "ghosts") > 0) {
+        put_count(h, log->root, "ghosts");
+        wn_html_put(h, " ghosts with their routers, ");
+    }
     put_count(h, log->root, "bytes");
     wn_html_put(h, " bytes compared");
     if (*parent && *source && strcmp(parent, source) != 0)

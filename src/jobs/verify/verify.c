@@ -254,8 +254,7 @@ static bool compare(struct verify *v, struct wn_keep_how *how, struct wn_verify_
     if (!check_shapes(v, err) || !compare_tensors(v, err) || !compare_files(v, &same_weights, err))
         return false;
     r->tensors = v->keep.tensor_count;
-    for (uint32_t i = 0; i < v->keep.layer_count; i++)
-        r->experts += v->keep.layers[i].count;
+    wn_verify_count(&v->keep, r);
     r->bytes = v->done;
     r->bad_scales = v->scales.all;
     r->identical_files = same && same_weights;

@@ -19,6 +19,17 @@ bool wn_verify_how(const struct wn_verify_options *o, const struct wn_source *so
                    "its ghosts have means, which are proved by the archive that they are from: --saliency");
 }
 
+void wn_verify_count(const struct wn_keep *k, struct wn_verify_result *r)
+{
+    for (uint32_t i = 0; i < k->layer_count; i++) {
+        const struct wn_keep_layer *l = &k->layers[i];
+
+        r->experts += l->count;
+        if (k->ghosts != WN_GHOSTS_OFF)
+            r->ghosts += wn_keep_router_rows(k, l) - l->count;
+    }
+}
+
 /* Old expert of the layer's ghost g; WN_DROPPED: it is not told. */
 static uint32_t old_of(const struct wn_keep_layer *l, uint64_t g)
 {

@@ -26,6 +26,8 @@ struct wn_ghost_byte {
 };
 /* False, with layer and expert in the sentence. */
 bool wn_verify_fail_ghost(const struct wn_keep_layer *l, const struct wn_ghost_byte *b, struct wn_err *err);
+/* Adds what was held against the source: experts, and ghosts with all of their router. */
+void wn_verify_count(const struct wn_keep *k, struct wn_verify_result *r);
 
 /* k: what should have been made of the source. A difference is WN_ERR_DIFFERENT. *same: not one byte of it differs. */
 WN_CHECKED bool wn_verify_kv(const struct wn_keep *k, const struct wn_plan *plan, const struct wn_source *out,

@@ -209,8 +209,8 @@ bool wn_verify_recast(const struct wn_source *source, const struct wn_keep_how *
     ok = compare(&v, m, how, err);
     r->tensors = v.tensors;
     r->bytes = v.done;
-    for (uint32_t i = 0; ok && i < v.keep.layer_count; i++)
-        r->experts += v.keep.layers[i].count;
+    if (ok)
+        wn_verify_count(&v.keep, r);
     wn_recast_side_release(&v.side);
     wn_recast_out_release(&v.made);
     wn_pool_free(v.pool);
