@@ -37,13 +37,19 @@ bool killed_after(bool (*run)(void *arg), void *arg, uint64_t us)
     return WIFSIGNALED(status);
 }
 
-void killed_on_its_way(bool (*run)(void *arg), void *arg)
+bool killed_in(bool (*run)(void *arg), void *arg)
 {
     pid_t child = start(run, arg);
     int status;
 
     assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    assert_true(WIFSIGNALED(status) ? WTERMSIG(status) == SIGKILL : WEXITSTATUS(status) == 0);
+    return WIFSIGNALED(status);
+}
+
+void killed_on_its_way(bool (*run)(void *arg), void *arg)
+{
+    assert_true(killed_in(run, arg));
 }
 
 bool kill_count_down(void *arg, const struct wn_progress *p)

@@ -14,6 +14,9 @@ bool killed_after(bool (*run)(void *arg), void *arg, uint64_t us);
 /* run(arg), which must be killed on its way (raise(SIGKILL) in a callback). */
 void killed_on_its_way(bool (*run)(void *arg), void *arg);
 
+/* True when run(arg) was killed on its way; false when it succeeded. */
+bool killed_in(bool (*run)(void *arg), void *arg);
+
 /*
  * Dies, or says stop, at the n-th call of progress of its phase. A run that is taken up does not embed again, so calls
  * of that step are not counted.

@@ -94,26 +94,36 @@ static bool init_buffers(struct wn_calibration_run *r, struct wn_err *err)
     return r->ctx.kernels && r->record;
 }
 
-static bool write_archive(struct wn_calibration_run *r, struct wn_err *err)
+static struct wn_store_product product_of(const struct wn_calibrate_options *o)
 {
-    const struct wn_calibrate_options *o = r->c.options;
+    return (struct wn_store_product){.out = o->out, .overwrite = o->overwrite};
+}
+
+/* wn_store_write_fn */
+static bool write_archive(void *arg, const char *path, struct wn_err *err)
+{
+    struct wn_calibration_run *r = arg;
     const struct wn_mean_source means = wn_calibration_means(r);
+
+    return wn_saliency_write_with(&r->sums, r->c.options->means ? &means : NULL, path, true, err);
+}
+
+static bool finish(struct wn_calibration_run *r, struct wn_err *err)
+{
+    const struct wn_store_product p = product_of(r->c.options);
 
     wn_arena_release(&r->buffers.arena);
     wn_store_let_go(&r->store);
     wn_saliency_add_up(&r->sums);
     wn_saliency_add_halves(&r->sums);
-    if (!wn_saliency_write_with(&r->sums, o->means ? &means : NULL, o->out, o->overwrite, err))
-        return false;
-    wn_store_remove(&r->store);
-    return true;
+    return wn_store_finish(&r->store, &p, write_archive, r, err);
 }
 
 static bool run(struct wn_calibration_run *r, struct wn_err *err)
 {
     note_corpus(r);
     return wn_calibration_open_store(r, err) && init_sums(r, err) && init_buffers(r, err) &&
-           wn_calibration_take_up(r, err) && wn_calibration_run_layers(r, err) && write_archive(r, err);
+           wn_calibration_take_up(r, err) && wn_calibration_run_layers(r, err) && finish(r, err);
 }
 
 static bool tell_need(const struct wn_calibration_run *r, struct wn_err *err)
@@ -124,18 +134,42 @@ static bool tell_need(const struct wn_calibration_run *r, struct wn_err *err)
            wn_fail(err, WN_ERR_CANCELED, "stopped on request (what it takes was told, nothing was written)");
 }
 
+/* *left: the archive is there, with what a run left that had made it. Otherwise it may be written. */
+static bool look_at_output(const struct wn_model *m, const struct wn_calibrate_options *o, bool *left,
+                           struct wn_err *err)
+{
+    const struct wn_store_product p = product_of(o);
+    char *work = wn_calibration_work(o, err);
+
+    *left = work && !o->fresh && wn_store_is_finished(work, &p);
+    free(work);
+    return work && (*left || wn_output_try(o->out, o->overwrite, &o->corpus, 1, m, err));
+}
+
+/* What is left is this run's or another's. */
+static bool tidy_or_run(struct wn_calibration_run *r, bool left, struct wn_err *err)
+{
+    const struct wn_calibrate_options *o = r->c.options;
+    const struct wn_store_product p = product_of(o);
+    bool finished = false;
+
+    if (left && (!wn_calibration_tidy(r, &p, &finished, err) ||
+                 (!finished && !wn_output_try(o->out, o->overwrite, &o->corpus, 1, r->c.model, err))))
+        return false;
+    return finished || (tell_need(r, err) && run(r, err));
+}
+
 bool wn_calibrate(const struct wn_model *m, struct wn_pool *pool, const struct wn_calibrate_options *o,
                   const struct wn_job *job, struct wn_calibrate_result *result, struct wn_err *err)
 {
     struct wn_calibration_run r = {.job = job, .pool = pool};
     double start = wn_clock_seconds();
-    bool ok;
+    bool ok, left;
 
-    if (!wn_output_try(o->out, o->overwrite, &o->corpus, 1, m, err) ||
-        !wn_calibration_init(&r.c, m, wn_pool_threads(pool), o, err))
+    if (!look_at_output(m, o, &left, err) || !wn_calibration_init(&r.c, m, wn_pool_threads(pool), o, err))
         return false;
     r.result.need = r.c.need;
-    ok = tell_need(&r, err) && run(&r, err);
+    ok = tidy_or_run(&r, left, err);
     wn_store_close(&r.store);
     wn_arena_release(&r.buffers.arena);
     wn_saliency_release(&r.sums);

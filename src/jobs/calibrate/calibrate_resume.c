@@ -13,29 +13,50 @@ static void load_record(void *arg, uint32_t layer, const char *record)
     wn_record_load(arg, layer, record);
 }
 
+static bool know(struct wn_store_facts *f, const struct wn_calibration *c, struct wn_err *err)
+{
+    char corpus[17];
+
+    wn_store_know(f, "form", "winnow calibration 5");
+    if (!wn_store_know_model(f, wn_model_source(c->model), err))
+        return false;
+    wn_store_know(f, "sequence", "%" PRIu32, c->corpus.longest);
+    wn_corpus_fingerprint(&c->corpus, corpus);
+    wn_store_know(f, "corpus", "%s", corpus);
+    wn_store_know(f, "record", c->options->means ? "sums and means" : "sums");
+    return true;
+}
+
+char *wn_calibration_work(const struct wn_calibrate_options *o, struct wn_err *err)
+{
+    return o->work ? wn_strdup(o->work, err) : wn_asprintf(err, "%s.work", o->out);
+}
+
 bool wn_calibration_open_store(struct wn_calibration_run *r, struct wn_err *err)
 {
     const struct wn_calibrate_options *o = r->c.options;
     struct wn_store_open how = {.left = o->fresh ? WN_LEFT_CLEARED : WN_LEFT_REFUSED, .job = r->job};
-    char corpus[17], *folder;
-    bool ok;
+    char *folder = wn_calibration_work(o, err);
+    bool ok = folder && know(&how.facts, &r->c, err) && wn_store_open(&r->store, folder, &how, err);
 
-    wn_store_know(&how.facts, "form", "winnow calibration 5");
-    if (!wn_store_know_model(&how.facts, wn_model_source(r->c.model), err))
-        return false;
-    wn_store_know(&how.facts, "sequence", "%" PRIu32, r->c.corpus.longest);
-    wn_corpus_fingerprint(&r->c.corpus, corpus);
-    wn_store_know(&how.facts, "corpus", "%s", corpus);
-    wn_store_know(&how.facts, "record", o->means ? "sums and means" : "sums");
-    folder = o->work ? wn_strdup(o->work, err) : wn_asprintf(err, "%s.work", o->out);
-    if (!folder)
-        return false;
-    ok = wn_store_open(&r->store, folder, &how, err);
     free(folder);
     if (!ok)
         return false;
     wn_store_shape(&r->store, r->c.corpus.tokens, (uint64_t)r->c.config->hidden_size * sizeof(float));
     return !r->c.need.held || wn_store_hold(&r->store, wn_calibration_streams(r->c.config), err);
+}
+
+bool wn_calibration_tidy(struct wn_calibration_run *r, const struct wn_store_product *p, bool *finished,
+                         struct wn_err *err)
+{
+    struct wn_store_open how = {.job = r->job};
+    char *folder = wn_calibration_work(r->c.options, err);
+    bool ok = folder && know(&how.facts, &r->c, err) && wn_store_tidy(folder, p, &how, finished, err);
+
+    free(folder);
+    if (ok && *finished)
+        r->result.layers_resumed = r->c.config->layer_count;
+    return ok;
 }
 
 bool wn_calibration_take_up(struct wn_calibration_run *r, struct wn_err *err)

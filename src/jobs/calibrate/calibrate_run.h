@@ -22,6 +22,11 @@ struct wn_calibration_run {
     struct wn_calibrate_result result;
 };
 
+/* Path of the work folder; free it. */
+WN_CHECKED char *wn_calibration_work(const struct wn_calibrate_options *o, struct wn_err *err);
+/* *finished: this run was gone through already, and killed while it tidied up, which is done then. */
+WN_CHECKED bool wn_calibration_tidy(struct wn_calibration_run *r, const struct wn_store_product *p, bool *finished,
+                                    struct wn_err *err);
 /* Opens the work folder, which must be new or that of the same run. */
 WN_CHECKED bool wn_calibration_open_store(struct wn_calibration_run *r, struct wn_err *err);
 /* Loads the records of the layers that are finished, and sees that the disk can hold what is to come. */

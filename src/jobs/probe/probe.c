@@ -45,23 +45,41 @@ static void masks_fingerprint(const struct wn_probing *p, char *out, size_t size
     (void)snprintf(out, size, "%016" PRIx64, hash);
 }
 
+static bool know(struct wn_store_facts *f, const struct wn_probing *p, struct wn_err *err)
+{
+    char corpus[17], masks[17];
+
+    wn_store_know(f, "form", "winnow probe 1");
+    wn_store_know(f, "sequence", "%" PRIu32, p->corpus.longest);
+    wn_corpus_fingerprint(&p->corpus, corpus);
+    wn_store_know(f, "corpus", "%s", corpus);
+    masks_fingerprint(p, masks, sizeof masks);
+    wn_store_know(f, "dropped experts", "%s", masks);
+    return wn_store_know_model(f, wn_model_source(p->model), err);
+}
+
+static char *work_of(const struct wn_layer_probe_options *o, struct wn_err *err)
+{
+    return o->work ? wn_strdup(o->work, err) : wn_asprintf(err, "%s.work", o->out);
+}
+
+static bool is_in_place(const struct wn_layer_probe_options *o)
+{
+    return strcmp(o->out, o->archive) == 0;
+}
+
+static struct wn_store_product product_of(const struct wn_layer_probe_options *o)
+{
+    return (struct wn_store_product){o->out, is_in_place(o) ? NULL : o->archive, o->overwrite};
+}
+
 static bool open_store(struct wn_probing_run *r, struct wn_err *err)
 {
     const struct wn_layer_probe_options *o = r->p.options;
     struct wn_store_open how = {.left = o->fresh ? WN_LEFT_CLEARED : WN_LEFT_REFUSED, .job = r->job};
-    char corpus[17], masks[17], *folder;
-    bool ok;
+    char *folder = work_of(o, err);
+    bool ok = folder && know(&how.facts, &r->p, err) && wn_store_open(&r->store, folder, &how, err);
 
-    wn_store_know(&how.facts, "form", "winnow probe 1");
-    wn_store_know(&how.facts, "sequence", "%" PRIu32, r->p.corpus.longest);
-    wn_corpus_fingerprint(&r->p.corpus, corpus);
-    wn_store_know(&how.facts, "corpus", "%s", corpus);
-    masks_fingerprint(&r->p, masks, sizeof masks);
-    wn_store_know(&how.facts, "dropped experts", "%s", masks);
-    if (!wn_store_know_model(&how.facts, wn_model_source(r->p.model), err))
-        return false;
-    folder = o->work ? wn_strdup(o->work, err) : wn_asprintf(err, "%s.work", o->out);
-    ok = folder && wn_store_open(&r->store, folder, &how, err);
     free(folder);
     if (!ok)
         return false;
@@ -107,22 +125,27 @@ static void take_figures(struct wn_probing_run *r)
         }
 }
 
-static bool write_archive(struct wn_probing_run *r, struct wn_err *err)
+/* wn_store_write_fn */
+static bool write_archive(void *arg, const char *path, struct wn_err *err)
 {
-    const struct wn_layer_probe_options *o = r->p.options;
+    struct wn_probing_run *r = arg;
     const struct wn_saliency *s = &r->p.archive;
     struct wn_npz z = {0};
-    bool ok;
+    bool ok = wn_probes_put(&r->p.probes, &z, s->source_count, s->layer_count, s->expert_count, err) &&
+              wn_npz_extend(r->p.options->archive, &z, path, true, err);
+
+    wn_npz_release(&z);
+    return ok;
+}
+
+static bool finish(struct wn_probing_run *r, struct wn_err *err)
+{
+    const struct wn_store_product p = product_of(r->p.options);
 
     wn_arena_release(&r->buffers.arena);
     wn_store_let_go(&r->store);
     take_figures(r);
-    ok = wn_probes_put(&r->p.probes, &z, s->source_count, s->layer_count, s->expert_count, err) &&
-         wn_npz_extend(o->archive, &z, o->out, o->overwrite, err);
-    wn_npz_release(&z);
-    if (ok)
-        wn_store_remove(&r->store);
-    return ok;
+    return wn_store_finish(&r->store, &p, write_archive, r, err);
 }
 
 static void note_model(const struct wn_probing_run *r)
@@ -146,23 +169,65 @@ static bool run(struct wn_probing_run *r, struct wn_err *err)
         return wn_fail(err, WN_ERR_CANCELED, "stopped on request (what it takes was told, nothing was written)");
     note_model(r);
     return open_store(r, err) && init_buffers(r, err) && wn_probing_walk(r, err) && wn_probing_score(r, err) &&
-           write_archive(r, err);
+           finish(r, err);
+}
+
+/* The archive may be replaced, by itself with more in it; under another name of its own nothing is written. */
+static bool try_output(const struct wn_model *m, const struct wn_layer_probe_options *o, struct wn_err *err)
+{
+    const char *inputs[] = {o->corpus, is_in_place(o) ? NULL : o->archive};
+
+    return wn_output_try(o->out, o->overwrite, inputs, 2, m, err);
+}
+
+/* *left: the output is there, with what a run left that had made it. Otherwise it may be written. */
+static bool look_at_output(const struct wn_model *m, const struct wn_layer_probe_options *o, bool *left,
+                           struct wn_err *err)
+{
+    const struct wn_store_product p = product_of(o);
+    char *work = work_of(o, err);
+
+    *left = work && !o->fresh && wn_store_is_finished(work, &p);
+    free(work);
+    return work && (*left || try_output(m, o, err));
+}
+
+/* *finished: this run was gone through already, and killed while it tidied up, which is done now. */
+static bool tidy(struct wn_probing_run *r, bool *finished, struct wn_err *err)
+{
+    const struct wn_store_product p = product_of(r->p.options);
+    struct wn_store_open how = {.job = r->job};
+    char *folder = work_of(r->p.options, err);
+    bool ok = folder && know(&how.facts, &r->p, err) && wn_store_tidy(folder, &p, &how, finished, err);
+
+    free(folder);
+    return ok;
+}
+
+/* What is left is this run's or another's. */
+static bool tidy_or_run(struct wn_probing_run *r, bool left, struct wn_err *err)
+{
+    bool finished = false;
+
+    if (left && (!tidy(r, &finished, err) || (!finished && !try_output(r->p.model, r->p.options, err))))
+        return false;
+    for (uint32_t way = 0; finished && way < wn_way_count(&r->p); way++)
+        for (uint32_t i = 0; i < r->p.config->layer_count; i++)
+            r->result.resumed += wn_way_passes(&r->p, way, i);
+    return finished || run(r, err);
 }
 
 bool wn_layer_probe(const struct wn_model *m, struct wn_pool *pool, const struct wn_layer_probe_options *o,
                     const struct wn_job *job, struct wn_layer_probe_result *result, struct wn_err *err)
 {
-    /* the archive may be replaced, by itself with more in it; under another name of its own nothing is written */
-    const char *inputs[] = {o->corpus, strcmp(o->out, o->archive) == 0 ? NULL : o->archive};
     struct wn_probing_run r = {.job = job, .pool = pool};
     double start = wn_clock_seconds();
-    bool ok;
+    bool ok, left;
 
-    if (!wn_output_try(o->out, o->overwrite, inputs, 2, m, err) ||
-        !wn_probing_init(&r.p, m, wn_pool_threads(pool), o, err))
+    if (!look_at_output(m, o, &left, err) || !wn_probing_init(&r.p, m, wn_pool_threads(pool), o, err))
         return false;
     r.result.need = r.p.need;
-    ok = run(&r, err);
+    ok = tidy_or_run(&r, left, err);
     wn_store_close(&r.store);
     wn_arena_release(&r.buffers.arena);
     free(r.sums);

@@ -51,6 +51,7 @@ struct wn_store_open {
         WN_LEFT_REFUSED,  /* the first fact that differs is named as the reason */
         WN_LEFT_REPLACED, /* noted, and thrown away; work of another kind is refused */
         WN_LEFT_CLEARED,  /* thrown away, even the same run's */
+        WN_LEFT_FINISHED, /* as it is, to be removed: see wn_store_tidy */
     } left;
     const struct wn_job *job; /* is told the note */
 };
@@ -87,6 +88,25 @@ WN_CHECKED bool wn_store_open(struct wn_store *s, const char *folder, const stru
 void wn_store_close(struct wn_store *s);
 /* Removes winnow's files, the folder too when a run made it and nothing else is in it, and closes. */
 void wn_store_remove(struct wn_store *s);
+
+/* What a run is for: a file, made of what the facts tell and, if it is not NULL, of one more. */
+struct wn_store_product {
+    const char *out, *from;
+    bool overwrite;
+};
+/* Writes the product to path, which it may overwrite. */
+typedef bool wn_store_write_fn(void *arg, const char *path, struct wn_err *err);
+/*
+ * The end of a run: the product is written (as OUT.part), gets its name, and the folder goes, as wn_store_remove has
+ * it. When the run is killed anywhere behind the naming, the folder tells that it was finished.
+ */
+WN_CHECKED bool wn_store_finish(struct wn_store *s, const struct wn_store_product *p, wn_store_write_fn *write,
+                                void *arg, struct wn_err *err);
+/* The product is there, and the folder was left by some run that had made it: wn_store_tidy tells which. */
+bool wn_store_is_finished(const char *folder, const struct wn_store_product *p);
+/* *finished: it was a run with the facts of o. Then what it left in the folder is removed, and o->job is told. */
+WN_CHECKED bool wn_store_tidy(const char *folder, const struct wn_store_product *p, struct wn_store_open *o,
+                              bool *finished, struct wn_err *err);
 
 /* Refused (WN_ERR_IO) when the folder's file system has no room for so many bytes. */
 WN_CHECKED bool wn_store_check_room(const struct wn_store *s, uint64_t bytes, struct wn_err *err);

@@ -4,7 +4,6 @@
 #include "base/alloc.h"
 #include "jobs/stream/store_parts.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 
 #define STATE_LIMIT  65536
@@ -124,52 +123,34 @@ static bool state_judge(const char *path, json_t *state, const struct wn_store_o
     return true;
 }
 
-/* f NULL: all that is there is being removed. */
-static char *state_text(const struct wn_store *s, const struct wn_store_facts *f)
+/* Takes state. */
+static bool state_put(const struct wn_store *s, json_t *state, struct wn_err *err)
 {
-    json_t *state = json_object();
-    char *text = NULL;
-    bool ok = state && json_object_set_new(state, MADE_KEY, json_boolean(s->made)) == 0;
+    char *path = wn_path_join(s->folder, STATE_NAME, err), *text = NULL;
+    bool ok;
 
-    if (!f)
-        ok = ok && json_object_set_new(state, REMOVING_KEY, json_true()) == 0;
-    for (size_t i = 0; f && i < f->n && ok; i++)
-        ok = json_object_set_new(state, f->fact[i].what, json_string(f->fact[i].value)) == 0;
-    if (ok)
+    if (path && state && json_object_set_new(state, MADE_KEY, json_boolean(s->made)) == 0)
         text = json_dumps(state, JSON_INDENT(2));
-    json_decref(state);
-    return text;
-}
-
-static bool state_write(const struct wn_store *s, const struct wn_store_facts *f, struct wn_err *err)
-{
-    char *path = wn_path_join(s->folder, STATE_NAME, err), *text = path ? state_text(s, f) : NULL;
-    bool ok = text && wn_file_put(path, text, strlen(text), true, err);
-
+    ok = text && wn_file_put(path, text, strlen(text), true, err);
     if (path && !text)
         wn_fail(err, WN_ERR_NOMEM, "'%s': no memory for it", path);
+    json_decref(state);
     free(text);
     free(path);
     return ok;
 }
 
-/*
- * Removes winnow's own files but for state and lock; what else lies there is not ours. Records without their streams
- * would be taken for finished layers, so the state first says what is going on, for whoever comes after a kill.
- */
-static void clear(const struct wn_store *s)
+static bool state_write(const struct wn_store *s, const struct wn_store_facts *f, struct wn_err *err)
 {
-    struct wn_err ignored;
-    char **names;
-    size_t n;
+    json_t *state = json_object();
+    bool ok = state != NULL;
 
-    (void)state_write(s, NULL, &ignored);
-    if (!wn_path_list(s->folder, &names, &n, &ignored))
-        return;
-    for (size_t i = 0; i < n; i++)
-        if (is_ours(names[i]) && strcmp(names[i], STATE_NAME) != 0)
-            remove_in(s, names[i]);
-    wn_names_free(names, n);
+    for (size_t i = 0; i < f->n && ok; i++)
+        ok = json_object_set_new(state, f->fact[i].what, json_string(f->fact[i].value)) == 0;
+    if (ok)
+        return state_put(s, state, err);
+    json_decref(state);
+    return wn_fail(err, WN_ERR_NOMEM, "'%s': no memory for its state", s->folder);
 }
 
 /* What an earlier run wrote; *state NULL when there is none, or what is there is no JSON. */
@@ -189,6 +170,56 @@ static bool state_read(const char *path, json_t **state, struct wn_err *err)
     return true;
 }
 
+json_t *wn_store_state_load(const char *folder, struct wn_err *err)
+{
+    char *path = wn_path_join(folder, STATE_NAME, err);
+    json_t *state = NULL;
+    bool ok = path && state_read(path, &state, err);
+
+    free(path);
+    return ok ? state : NULL;
+}
+
+bool wn_store_state_is_of(json_t *state, const struct wn_store_facts *f)
+{
+    return state_compare(state, f) == f->n;
+}
+
+bool wn_store_state_set(const struct wn_store *s, const char *key, json_t *value, struct wn_err *err)
+{
+    json_t *state = wn_store_state_load(s->folder, err);
+
+    if (!json_is_object(state)) {
+        json_decref(state);
+        state = json_object();
+    }
+    if (json_object_set_new(state, key, value) == 0)
+        return state_put(s, state, err);
+    json_decref(state);
+    return wn_fail(err, WN_ERR_NOMEM, "'%s': no memory for its state", s->folder);
+}
+
+/*
+ * Removes winnow's own files but for state and lock; what else lies there is not ours. Records without their streams
+ * would be taken for finished layers, so the state first says what is going on, for whoever comes after a kill.
+ */
+static void clear(const struct wn_store *s)
+{
+    struct wn_err ignored;
+    char **names;
+    size_t n;
+
+    bool told = wn_store_state_set(s, REMOVING_KEY, json_true(), &ignored);
+
+    (void)told; /* a disk that is full is no reason to leave what fills it */
+    if (!wn_path_list(s->folder, &names, &n, &ignored))
+        return;
+    for (size_t i = 0; i < n; i++)
+        if (is_ours(names[i]) && strcmp(names[i], STATE_NAME) != 0)
+            remove_in(s, names[i]);
+    wn_names_free(names, n);
+}
+
 static bool state_agree(struct wn_store *s, const struct wn_store_open *o, struct wn_err *err)
 {
     char *path = wn_path_join(s->folder, STATE_NAME, err);
@@ -196,7 +227,9 @@ static bool state_agree(struct wn_store *s, const struct wn_store_open *o, struc
     bool ok = path && state_read(path, &state, err), there = ok && wn_path_exists(path), anew = true;
 
     s->made |= json_is_true(json_object_get(state, MADE_KEY));
-    if (there && o->left != WN_LEFT_CLEARED && !json_is_true(json_object_get(state, REMOVING_KEY)))
+    if (there && o->left == WN_LEFT_FINISHED)
+        anew = false;
+    else if (there && o->left != WN_LEFT_CLEARED && !json_is_true(json_object_get(state, REMOVING_KEY)))
         ok = state_judge(path, state, o, &anew, err);
     if (ok && anew && there)
         clear(s);

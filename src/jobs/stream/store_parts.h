@@ -1,10 +1,22 @@
 /*
- * Streams in memory (store_held.c), for the rest of the store. All do nothing, and say NULL, when nothing is held.
+ * What the files of the store share: the state of a folder (store_folder.c, for store_finished.c), and streams in
+ * memory (store_held.c), for the rest of the store.
  */
 #ifndef WN_JOBS_STREAM_STORE_PARTS_H
 #define WN_JOBS_STREAM_STORE_PARTS_H
 
 #include "jobs/stream/store.h"
+
+#include <jansson.h>
+
+/* The state that lies in a folder, a new reference; NULL: there is none that can be read. */
+json_t *wn_store_state_load(const char *folder, struct wn_err *err);
+/* All facts are the state's. */
+bool wn_store_state_is_of(json_t *state, const struct wn_store_facts *f);
+/* One more line in the state that lies there; value is taken. */
+WN_CHECKED bool wn_store_state_set(const struct wn_store *s, const char *key, json_t *value, struct wn_err *err);
+
+/* Streams in memory. All do nothing, and say NULL, when nothing is held. */
 
 /* The stream that is being written is held, too. */
 WN_CHECKED bool wn_held_begin(struct wn_store *s, uint32_t layer, struct wn_err *err);

@@ -1,0 +1,164 @@
+/*
+ * A calibration that is killed behind the naming of its archive has made all that it was to make. The same command again
+ * says so, and removes what the killed run could not.
+ */
+#include "calibrate_fixture.h"
+#include "kills.h"
+
+#include "sys/file.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LAYERS    13 /* of tiny-a */
+#define SEQUENCES 2
+
+static const char *model;
+static char corpus[256], whole[256]; /* whole: the archive of a run that nobody disturbed */
+
+static int make_whole(void **state)
+{
+    struct calibration c;
+    struct wn_err err;
+
+    (void)state;
+    if (!wn_test_data(TINY))
+        return 0;
+    model = strdup(wn_test_data(TINY));
+    snprintf(corpus, sizeof corpus, "%s", random_corpus(SEQUENCES, 24, 400, 7));
+    snprintf(whole, sizeof whole, "%s", wn_test_path(wn_test_folder(), "whole.npz"));
+    c = (struct calibration){.model = model, .o = {.corpus = corpus, .out = whole, .means = true}};
+    CHECK_OK(calibrate(&c, &err), &err);
+    return 0;
+}
+
+static struct calibration fresh_run(void)
+{
+    if (!model)
+        skip();
+    return (struct calibration){
+        .model = model, .o = {.corpus = corpus, .out = wn_test_path(wn_test_folder(), "sal.npz"), .means = true}};
+}
+
+/* The work folder that the run has by default. Good until the next call. */
+static const char *work_of(const struct calibration *c)
+{
+    static char path[512];
+
+    snprintf(path, sizeof path, "%s.work", c->o.out);
+    return path;
+}
+
+static void check_goes_on(struct calibration *c)
+{
+    struct wn_err err;
+
+    CHECK_OK(calibrate(c, &err), &err);
+    assert_int_equal(c->result.layers_resumed, LAYERS);
+    wn_test_same_file(c->o.out, whole);
+    assert_false(wn_path_exists(work_of(c)));
+}
+
+struct dying {
+    struct calibration *c;
+    long writes;
+};
+
+static bool calibrate_and_die(void *arg)
+{
+    const struct dying *d = arg;
+    struct wn_err err;
+
+    wn_file_die_of_writes(true);
+    wn_file_fail_writes_after(d->writes);
+    return calibrate(d->c, &err);
+}
+
+/* Write-like calls of a run; killed before the last of them, it has told that it removes what it left. */
+static long count_writes(void)
+{
+    long writes = 0;
+
+    for (long step = 1 << 12; step > 0; step /= 2) {
+        struct calibration c = fresh_run();
+        struct dying d = {&c, writes + step};
+
+        if (killed_in(calibrate_and_die, &d))
+            writes += step;
+    }
+    return writes + 1;
+}
+
+static void note(void *arg, const char *line)
+{
+    snprintf(arg, 600, "%s", line);
+}
+
+static void check_was_complete(struct calibration *c)
+{
+    char line[600] = "";
+    struct wn_job job = {.note = note, .arg = line};
+    struct wn_err err;
+
+    c->job = &job;
+    CHECK_OK(calibrate(c, &err), &err);
+    assert_true(wn_test_contains(line, "was complete already"));
+    assert_int_equal(c->result.layers_resumed, LAYERS);
+    assert_int_equal(c->result.layers_done, 0);
+    wn_test_same_file(c->o.out, whole);
+    assert_false(wn_path_exists(work_of(c)));
+    CHECK_FAILS(calibrate(c, &err), &err, "exists already");
+}
+
+static void a_run_killed_behind_its_last_rename_was_complete(void **state)
+{
+    long writes = count_writes();
+    int complete = 0;
+
+    (void)state;
+    for (long back = 1; back < 16; back++) {
+        struct calibration c = fresh_run();
+        struct dying d = {&c, writes - back};
+
+        assert_true(killed_in(calibrate_and_die, &d));
+        complete += wn_path_exists(c.o.out);
+        if (back == 1) /* it had begun to remove */
+            assert_true(wn_path_remove(wn_test_path(work_of(&c), "stream-000")));
+        if (wn_path_exists(c.o.out))
+            check_was_complete(&c);
+        else
+            check_goes_on(&c);
+    }
+    assert_true(complete >= 4 && complete < 15);
+}
+
+static void another_run_s_archive_is_not_taken_for_it(void **state)
+{
+    long writes = count_writes();
+    struct calibration c = fresh_run(), other;
+    struct dying d = {&c, writes - 1};
+    struct wn_err err;
+
+    (void)state;
+    assert_true(killed_in(calibrate_and_die, &d));
+    other = c;
+    other.o.corpus = random_corpus(SEQUENCES, 24, 400, 8);
+    CHECK_FAILS(calibrate(&other, &err), &err, "exists already");
+    other = c;
+    other.o.fresh = true;
+    CHECK_FAILS(calibrate(&other, &err), &err, "exists already");
+    /* the archive is another one now */
+    CHECK_OK(wn_file_put(c.o.out, "x", 1, true, &err), &err);
+    CHECK_FAILS(calibrate(&c, &err), &err, "exists already");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_run_killed_behind_its_last_rename_was_complete),
+        cmocka_unit_test(another_run_s_archive_is_not_taken_for_it),
+    };
+
+    wn_file_pretend_sync(true); /* no test here takes the power away */
+    return cmocka_run_group_tests(tests, make_whole, NULL);
+}
