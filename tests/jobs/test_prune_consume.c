@@ -3,10 +3,12 @@
 #include "formats/source.h"
 #include "sys/file.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -155,6 +157,116 @@ static void what_was_given_away_is_not_made_anew(void **state)
     CHECK_FAILS(wn_prune(&o, NULL, &r, &err), &err, "that journal is not there");
 }
 
+/* ---- what a crash could take ---- */
+
+/* The system's calls, as they come by. */
+static struct {
+    char out[512], parent[512]; /* real paths */
+    bool unnamed, has_parent;   /* a file is complete, and its name not on the disk; that of the folder is */
+    int punched, too_early;
+} watch;
+
+/* The file behind a descriptor. */
+static const char *path_of(int fd, char path[512])
+{
+    char name[64];
+    ssize_t n;
+
+    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    n = readlink(name, path, 511);
+    path[n > 0 ? n : 0] = 0;
+    return path;
+}
+
+/* Instead of the system's, in this program; the disk is waited for in no test. */
+int fsync(int fd)
+{
+    char path[512];
+
+    path_of(fd, path);
+    if (strcmp(path, watch.out) == 0)
+        watch.unnamed = false;
+    else if (strcmp(path, watch.parent) == 0)
+        watch.has_parent = true;
+    else if (*watch.out && strncmp(path, watch.out, strlen(watch.out)) == 0 && strstr(path, ".safetensors.part"))
+        watch.unnamed = true;
+    return 0;
+}
+
+int fallocate(int fd, int mode, off_t at, off_t n)
+{
+    char path[512];
+
+    if (*watch.out && !strstr(path_of(fd, path), ".part")) {
+        watch.punched++;
+        watch.too_early += watch.unnamed || !watch.has_parent;
+    }
+    return (int)syscall(SYS_fallocate, fd, mode, at, n);
+}
+
+static void names_are_on_the_disk_before_anything_goes(void **state)
+{
+    const char *source = copy_of(HF), *out = wn_test_path(wn_test_folder(), "out");
+    struct wn_prune_options o = consuming(source, out);
+    struct wn_prune_result r;
+    struct wn_err err;
+    char *folder = wn_path_parent(out, &err), *real = folder ? realpath(folder, NULL) : NULL;
+
+    (void)state;
+    if (!can_punch())
+        skip();
+    assert_non_null(real);
+    snprintf(watch.parent, sizeof watch.parent, "%s", real);
+    snprintf(watch.out, sizeof watch.out, "%.500s/out", real);
+    wn_file_pretend_sync(false);
+    CHECK_OK(wn_prune(&o, NULL, &r, &err), &err);
+    wn_file_pretend_sync(true);
+    watch.out[0] = 0;
+    assert_true(watch.punched >= 4);
+    assert_int_equal(watch.too_early, 0);
+    free(real);
+    free(folder);
+}
+
+enum { SPELLINGS = 5 };
+
+/* folder/out in other words; the last is a link to it. */
+static void spell(int i, const char *folder, char name[600])
+{
+    static const char *const ends[] = {"/out/", "/./out", "//out/."};
+
+    if (i < 3)
+        snprintf(name, 600, "%s%s", folder, ends[i]);
+    else if (i == 3)
+        snprintf(name, 600, "%s/../%s/out", folder, wn_path_name(folder));
+    else {
+        snprintf(name, 600, "%s/link", wn_test_folder());
+        assert_int_equal(symlink(wn_test_path(folder, "out"), name), 0);
+    }
+}
+
+static void the_output_may_be_spelled_otherwise(void **state)
+{
+    char name[600];
+    struct wn_err err;
+
+    (void)state;
+    if (!can_punch())
+        skip();
+    for (int i = 0; i < SPELLINGS; i++) {
+        const char *source = copy_of(HF), *folder = wn_test_folder(), *out = wn_test_path(folder, "out");
+        struct wn_prune_options o = consuming(source, out);
+        struct wn_prune_result r;
+
+        leave_half(&o);
+        spell(i, folder, name);
+        o.out = name;
+        CHECK_OK(wn_prune(&o, NULL, &r, &err), &err);
+        assert_true(r.files_taken_up > 0);
+        check_made(out);
+    }
+}
+
 static void what_somebody_else_reads_is_not_given_away(void **state)
 {
     const char *source = copy_of(HF), *out = wn_test_path(wn_test_folder(), "out"), *shard, *second;
@@ -218,6 +330,8 @@ int main(void)
         cmocka_unit_test(the_weights_go_and_the_output_is_whole),
         cmocka_unit_test(a_killed_one_goes_on_at_whatever_moment),
         cmocka_unit_test(what_was_given_away_is_not_made_anew),
+        cmocka_unit_test(names_are_on_the_disk_before_anything_goes),
+        cmocka_unit_test(the_output_may_be_spelled_otherwise),
         cmocka_unit_test(what_somebody_else_reads_is_not_given_away),
         cmocka_unit_test(it_needs_hashes_a_journal_and_a_copy),
         cmocka_unit_test(the_disk_need_not_hold_both),

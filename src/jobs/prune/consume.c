@@ -12,7 +12,32 @@
 #define MARK_LIMIT ((uint64_t)1 << 16)
 #define PROBE      4096
 
-/* The mark names the output, so that no other one is made of what is left. */
+/*
+ * The mark names the output, however it is spelled, so that no other one is made of what is left: by its real path, or
+ * if it has no name yet, by that of its folder.
+ */
+static bool find_real(struct wn_consume *c, const char *out, struct wn_err *err)
+{
+    char *plain = wn_strdup(out, err), *folder, *real;
+    size_t n = plain ? strlen(plain) : 0;
+
+    if (!plain)
+        return false;
+    while (n > 1 && plain[n - 1] == '/')
+        plain[--n] = 0;
+    c->out = realpath(plain, NULL);
+    folder = c->out ? NULL : wn_path_parent(plain, err);
+    real = folder ? realpath(folder, NULL) : NULL;
+    if (real)
+        c->out = wn_path_join(real, wn_path_name(plain), err);
+    else if (folder)
+        wn_fail(err, WN_ERR_IO, "'%s': there is no such folder to put '%s' in", folder, out);
+    free(real);
+    free(folder);
+    free(plain);
+    return c->out != NULL;
+}
+
 static bool read_mark(struct wn_consume *c, struct wn_err *err)
 {
     size_t n;
@@ -68,13 +93,28 @@ static bool find_last(struct wn_consume *c, struct wn_err *err)
 
 bool wn_consume_init(struct wn_consume *c, const struct wn_keep *keep, const char *out, bool recast, struct wn_err *err)
 {
-    *c = (struct wn_consume){.on = true, .out = out, .keep = keep};
+    *c = (struct wn_consume){.on = true, .keep = keep};
     if (recast)
         return wn_fail(err, WN_ERR_ARG, "a source is consumed only by copies within its container");
+    if (!find_real(c, out, err))
+        return false;
     c->mark = wn_source_consumed_mark(keep->source, err);
     if (!c->mark || (wn_path_exists(c->mark) && !read_mark(c, err)))
         return false;
     return check_files(keep->source, err) && check_system(c, err) && find_last(c, err);
+}
+
+/*
+ * The output's files have their names on the disk, and so has its folder, which may be new: a crash must not take away
+ * what nothing is left to make again.
+ */
+static bool sync_names(const struct wn_consume *c, struct wn_err *err)
+{
+    char *folder = wn_path_parent(c->out, err);
+    bool ok = folder && (!wn_path_is_folder(c->out) || wn_path_sync(c->out, err)) && wn_path_sync(folder, err);
+
+    free(folder);
+    return ok;
 }
 
 /* The mark is on the disk before the first byte goes. */
@@ -103,7 +143,7 @@ bool wn_consume_file(struct wn_consume *c, uint32_t file, struct wn_err *err)
 {
     if (!c->on)
         return true;
-    if (!put_mark(c, err))
+    if (!sync_names(c, err) || !put_mark(c, err))
         return false;
     for (size_t i = 0; i < c->keep->tensor_count; i++) {
         const struct wn_keep_tensor *t = &c->keep->tensors[i];
@@ -132,6 +172,7 @@ bool wn_consume_end(const struct wn_consume *c, const struct wn_job *job, struct
 
 void wn_consume_release(struct wn_consume *c)
 {
+    free(c->out);
     free(c->mark);
     free(c->last);
     *c = (struct wn_consume){0};

@@ -13,7 +13,7 @@ struct wn_consume {
     bool on;
     bool begun;                 /* an earlier run has given bytes away, or this one has */
     char *mark;                 /* owned; its path */
-    const char *out;            /* borrowed */
+    char *out;                  /* real path of the output; owned */
     const struct wn_keep *keep; /* borrowed */
     uint32_t *last;             /* [source files] the last output file that takes from it; owned */
 };
