@@ -113,6 +113,8 @@ json_t *json_bytes(const char *bytes, size_t n);
  */
 json_t *json_add(json_t *array, json_t *value);
 json_t *json_put(json_t *object, const char *key, json_t *value);
+/* What tells a build from another with the same headers: "record_sha256" of its record, null where it has none. */
+json_t *json_put_record(json_t *j, const char *sha256);
 /*
  * Prints one JSON document and a line end; frees it. Returns EXIT_DONE, or EXIT_FAILED when there is none (NULL) or
  * stdout cannot take it, and says so.

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <winnow/eval.h>
+#include <winnow/prune.h>
 
 #define MAX_TEXTS      64
 #define DEFAULT_WINDOW 512
@@ -148,15 +149,19 @@ static json_t *json_need(const struct wn_eval_need *n)
                      "peak_bytes", (json_int_t)n->peak, "disk_bytes", (json_int_t)n->disk);
 }
 
-static json_t *json_result(const char *path, const char *parent, const struct wn_eval_options *e,
+static json_t *json_result(const struct wn_model *m, const char *parent, const struct wn_eval_options *e,
                            const struct wn_eval_result *r)
 {
     json_t *a = json_array(), *j;
+    char record[65];
 
+    wn_record_sha256(m, record);
     for (size_t i = 0; i < e->text_count; i++)
         a = json_add(a, with_windows(json_domain(&r->domains[i], e->texts[i].path), i));
-    j = json_pack("{so so sI sb}", "model", json_text(path), "model_fingerprint", json_text(r->model_fingerprint),
-                  "window", (json_int_t)r->window, "streamed", o.stream);
+    j = json_pack("{so so sI sb}", "model", json_text(wn_model_path(m)), "model_fingerprint",
+                  json_text(r->model_fingerprint), "window", (json_int_t)r->window, "streamed", o.stream);
+    j = json_put_record(j, record);
+    j = json_put(j, "max_windows", r->max_windows ? json_integer((json_int_t)r->max_windows) : json_null());
     if (parent) {
         j = json_put(j, "parent", json_text(parent));
         j = json_put(j, "parent_fingerprint", json_text(r->parent_fingerprint));
@@ -271,10 +276,10 @@ static bool tell_need(void *arg, const struct wn_eval_need *n)
     return !interrupted();
 }
 
-static int show(const char *path, const char *parent, const struct wn_eval_options *e, struct wn_eval_result *r)
+static int show(const struct wn_model *m, const char *parent, const struct wn_eval_options *e, struct wn_eval_result *r)
 {
     if (common.json)
-        return print_json(json_result(path, parent, e, r));
+        return print_json(json_result(m, parent, e, r));
     if (parent)
         say_comparison(e, r);
     else
@@ -304,12 +309,11 @@ static int score(const char *path, const char *parent, const struct wn_eval_opti
     ok = pool && context_fits(m, e.window, err) && wn_eval(m, pool, &e, &job, &r, err);
     wn_pool_free(pool);
     wn_model_close(against);
-    wn_model_close(m);
     talk_end_line();
-    if (!ok)
-        return talk_failed(err);
-    code = show(path, parent, &e, &r);
-    wn_eval_result_release(&r);
+    code = ok ? show(m, parent, &e, &r) : talk_failed(err);
+    if (ok)
+        wn_eval_result_release(&r);
+    wn_model_close(m);
     return code;
 }
 

@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <winnow/machine.h>
+#include <winnow/prune.h>
 
 #define UNSET INT_MIN
 
@@ -38,6 +39,7 @@ struct generation {
     uint32_t *prompt;
     uint32_t *ids; /* generated, [o.tokens] */
     struct ledger ledger;
+    unsigned threads;
     struct wn_job job;
     struct wn_utf8_stream utf8;
     bool wrong_call; /* what failed can be told from the command line alone */
@@ -145,8 +147,24 @@ static bool compute(struct generation *g, struct wn_session *s, struct wn_sample
     return ok;
 }
 
+/* What the figures depend on besides model and prompt. */
+static json_t *json_options(const struct generation *g)
+{
+    json_t *j = json_pack("{sI sI sb sb ss}", "tokens", (json_int_t)o.tokens, "threads", (json_int_t)g->threads,
+                          "special", o.special, "ignore_eos", o.ignore_eos, "ghosts", wn_ghosts_name(g->ledger.ghosts));
+
+    j = json_put(j, "ctx", o.context == UNSET ? json_null() : json_integer(o.context));
+    j = json_put(j, "temperature", json_real((double)o.temperature));
+    j = json_put(j, "top_k", json_integer(o.top_k));
+    j = json_put(j, "top_p", json_real((double)o.top_p));
+    j = json_put(j, "min_p", json_real((double)o.min_p));
+    return json_put(j, "seed", json_integer(o.seed));
+}
+
 static int report_json(const struct generation *g, struct wn_err *err)
 {
+    char record[65];
+
     const char *finish = g->ledger.ended ? "eos" : interrupted() ? "interrupted" : "length";
     size_t n;
     char *text = wn_vocab_decode(g->vocab, g->ids, g->ledger.tokens, &n, err);
@@ -161,6 +179,8 @@ static int report_json(const struct generation *g, struct wn_err *err)
     j = json_pack("{so so ss}", "text", json_bytes(text, n), "ids", ids, "finish", finish);
     j = json_put(j, "model", json_text(wn_model_path(g->model)));
     j = json_put(j, "model_fingerprint", json_text(g->in.fingerprint));
+    wn_record_sha256(g->model, record);
+    j = json_put(json_put_record(j, record), "options", json_options(g));
     free(text);
     return print_json(json_ledger(j, &g->ledger, &g->in));
 }
@@ -244,8 +264,10 @@ static int run_model(const char *path, enum wn_ghosts ghosts, struct wn_err *err
     struct wn_pool *pool = NULL;
     bool ok = m && prepare(&g, &so, err) && wn_model_inspect(m, &g.in, err) && (pool = make_pool(err)) &&
               run_session(&g, &so, pool, err);
-    int code = ok ? report(&g, err) : talk_failed(err);
+    int code;
 
+    g.threads = pool ? wn_pool_threads(pool) : 0;
+    code = ok ? report(&g, err) : talk_failed(err);
     if (g.wrong_call)
         code = EXIT_USAGE;
     wn_pool_free(pool);

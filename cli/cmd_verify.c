@@ -20,10 +20,10 @@ static const struct poptOption table[] = {
     POPT_TABLEEND};
 
 /* What was verified against what: a log that can be told from another build's. */
-static json_t *put_what(json_t *j, const struct wn_verify_result *r)
+static json_t *put_what(json_t *j, const struct wn_plan *plan, const struct wn_verify_result *r)
 {
     j = json_put(j, "model_fingerprint", json_text(r->fingerprint));
-    j = json_put(j, "record_sha256", *r->record_sha256 ? json_text(r->record_sha256) : json_null());
+    j = json_put_record(j, r->record_sha256);
     j = json_put(j, "source", o.source ? json_text(o.source) : json_null());
     j = json_put(j, "source_fingerprint", o.source ? json_text(r->source_fingerprint) : json_null());
     if (o.lo_model) {
@@ -32,6 +32,10 @@ static json_t *put_what(json_t *j, const struct wn_verify_result *r)
     }
     if (r->ghosts)
         j = json_put(j, "ghosts", json_integer((json_int_t)r->ghosts));
+    if (o.saliency)
+        j = json_put(j, "saliency", json_text(o.saliency));
+    if (o.plan)
+        j = json_put(j, "plan_sha256", json_text(plan->sha256));
     return json_put(j, "plan", o.plan ? json_text(o.plan) : json_null());
 }
 
@@ -46,7 +50,8 @@ static const char *ghosts_text(const struct wn_verify_result *r, char *text, siz
     return text;
 }
 
-static int report(const char *out, bool ok, const struct wn_verify_result *r, const struct wn_err *err)
+static int report(const char *out, bool ok, const struct wn_plan *plan, const struct wn_verify_result *r,
+                  const struct wn_err *err)
 {
     char tensors[40], experts[40], ghosts[60], bytes[32];
     const char *t = text_count(r->tensors, tensors, sizeof tensors),
@@ -60,7 +65,7 @@ static int report(const char *out, bool ok, const struct wn_verify_result *r, co
                       (json_int_t)r->experts, "bytes", (json_int_t)r->bytes, "bad_scales", (json_int_t)r->bad_scales,
                       "identical_files", r->identical_files, "parts_bound", r->parts_bound, "hashed_files",
                       (json_int_t)r->hashed_files, "hashed_bytes", (json_int_t)r->hashed_bytes);
-        int code = print_json(put_what(j, r));
+        int code = print_json(put_what(j, plan, r));
 
         return ok ? code : EXIT_FAILED;
     }
@@ -107,10 +112,9 @@ static int run(const struct command *self, int argc, const char **argv)
                                                    .plan = o.plan ? &plan : NULL,
                                                    .saliency = o.saliency},
                        &job, &r, &err);
+    code = !ok && err.code != WN_ERR_DIFFERENT ? talk_failed(&err) : report(args[0], ok, &plan, &r, &err);
     wn_plan_release(&plan);
-    if (!ok && err.code != WN_ERR_DIFFERENT)
-        return talk_failed(&err);
-    return report(args[0], ok, &r, &err);
+    return code;
 }
 
 const struct command cmd_verify = {"verify", "OUT [--source MODEL [--plan PLAN.json]]",

@@ -54,6 +54,11 @@ json_t *json_put(json_t *object, const char *key, json_t *value)
     return NULL;
 }
 
+json_t *json_put_record(json_t *j, const char *sha256)
+{
+    return json_put(j, "record_sha256", *sha256 ? json_text(sha256) : json_null());
+}
+
 /* DEL and C1 stand in JSON as they are, and a terminal obeys them; escaped they are the same document. */
 static void put_text(const char *text)
 {

@@ -20,9 +20,10 @@ struct wn_card_options {
  * The card's text, *n bytes and a NUL, to be freed; NULL on failure. The same build and logs make the same bytes.
  * Weights are not read, only headers. One thread.
  *
- * Refused, by name (WN_ERR_FORMAT): a log that is of another command or tells no fingerprint, or another model's; a
- * verify that found a difference; a plan or a log by a plan that is not the one of the build's record; a record that is
- * damaged or of other files; a plan for a build without a record.
+ * Refused, by name (WN_ERR_FORMAT): a log that is of another command or tells no fingerprint, or another model's, or
+ * not the SHA-256 of the build's record, where either has one; a verify that found a difference; a plan or a log by a
+ * plan that is not the one of the build's record; a record that is damaged or of other files; a plan for a build
+ * without a record.
  */
 WN_API WN_CHECKED char *wn_card_text(const struct wn_card_options *o, size_t *n, struct wn_err *err);
 

@@ -118,6 +118,7 @@ struct wn_eval_result {
     struct wn_eval_domain *domains; /* [text_count], owned */
     struct wn_eval_domain overall;  /* all predicted tokens together; domain "overall" */
     uint32_t window;
+    uint64_t max_windows;                               /* of each text, as it was asked for; 0: all */
     char model_fingerprint[17], parent_fingerprint[17]; /* of the headers; the latter empty without a parent */
     char plan_sha256[65];                               /* of the file of `masked` or `plan`; empty without */
     /*

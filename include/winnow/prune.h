@@ -95,7 +95,11 @@ struct wn_verify_result {
     bool parts_bound; /* without a source: every part is there with its shape; false: headers and counts only */
     char fingerprint[17], source_fingerprint[17]; /* of the headers of out and source; empty: not opened */
     char lo_fingerprint[17];                      /* of a second parent */
-    char record_sha256[65];                       /* of the record whose digests out's files have; empty: of none */
+    /*
+     * Of out's record, whose digests its files have where they were hashed; empty: there is none that tells of such
+     * files.
+     */
+    char record_sha256[65];
 };
 
 struct wn_verify_options {
@@ -118,5 +122,12 @@ WN_API WN_CHECKED bool wn_verify_all(const struct wn_verify_options *o, const st
 /* The same of one parent and without means. */
 WN_API WN_CHECKED bool wn_verify(const char *out, const char *source, const struct wn_plan *plan,
                                  const struct wn_job *job, struct wn_verify_result *r, struct wn_err *err);
+
+/*
+ * SHA-256 of the record beside a build (docs/formats/provenance.md), by which it is told from another cut to as many
+ * experts, whose headers are the same. Empty: there is none, it was changed, or it is of files of other lengths. Files
+ * are not hashed: whether they have the record's digests is wn_verify's.
+ */
+WN_API void wn_record_sha256(const struct wn_model *m, char sha256[65]);
 
 #endif

@@ -19,7 +19,8 @@
 /* tiny-a pruned, with its record, in a folder of its own. */
 struct fixture {
     char folder[512], out[600], plan_path[600];
-    char fingerprint[17];
+    char fingerprint[17], record[65];
+    bool other; /* make it another cut to as many experts */
     struct wn_card_options o;
 };
 
@@ -47,6 +48,30 @@ static void predict_losses(struct wn_plan *p)
     p->loss_count = 2;
 }
 
+/* The last expert that the first layer keeps makes room for one that it dropped. */
+static void keep_another(struct wn_plan *p)
+{
+    struct wn_plan_layer *l = &p->layers[0];
+    uint32_t e = 0, i;
+
+    do {
+        for (i = 0; i < l->keep_count && l->keep[i] != e; i++)
+            ;
+        e += i < l->keep_count;
+    } while (i < l->keep_count);
+    l->keep[l->keep_count - 1] = e;
+}
+
+static void read_record(struct fixture *f)
+{
+    struct wn_err err;
+    struct wn_model *m = wn_model_open(f->out, &err);
+
+    CHECK_OK(m, &err);
+    wn_record_sha256(m, f->record);
+    wn_model_close(m);
+}
+
 static void make_build_as(struct fixture *f, const char *source, bool hashes, enum wn_ghosts ghosts)
 {
     struct wn_prune_options p = {
@@ -60,6 +85,8 @@ static void make_build_as(struct fixture *f, const char *source, bool hashes, en
     plan_from_reference(&plan, wn_test_need_data(TINY_A_KEEP), 4, 16);
     snprintf(plan.criterion, sizeof plan.criterion, "reap");
     plan.kept = 0.8125;
+    if (f->other)
+        keep_another(&plan);
     if (ghosts)
         predict_losses(&plan);
     snprintf(f->folder, sizeof f->folder, "%s", wn_test_folder());
@@ -83,6 +110,8 @@ static void make_build_as(struct fixture *f, const char *source, bool hashes, en
     CHECK_OK(wn_inspect(f->out, &in, &err), &err);
     memcpy(f->fingerprint, in.fingerprint, sizeof f->fingerprint);
     wn_inspection_release(&in);
+    read_record(f);
+    assert_int_equal(strlen(f->record), hashes ? 64 : 0);
     f->o = (struct wn_card_options){.build = f->out};
 }
 
@@ -127,15 +156,20 @@ static char *sha_of(const char *path)
     return text;
 }
 
-/* A log, with the build's fingerprint for the first @ in it. */
+/*
+ * A log, with what tells the build for the first @ in it: the fingerprint, and behind it the record's digest. For the
+ * first ~ the fingerprint alone, as in logs of an older winnow.
+ */
 static const char *put_log(const struct fixture *f, const char *name, const char *log)
 {
-    const char *at = strchr(log, '@');
+    const char *at = strpbrk(log, "@~");
+    bool record = at && *at == '@' && *f->record;
     char text[2000];
 
     if (!at)
         return put_file(f, name, log);
-    (void)snprintf(text, sizeof text, "%.*s%s%s", (int)(at - log), log, f->fingerprint, at + 1);
+    (void)snprintf(text, sizeof text, "%.*s%s%s%s%s", (int)(at - log), log, f->fingerprint,
+                   record ? "\", \"record_sha256\": \"" : "", record ? f->record : "", at + 1);
     return put_file(f, name, text);
 }
 
@@ -166,7 +200,7 @@ static void a_field_without_a_log_reads_not_measured(void **state)
         "| speed, prompt |",
         "| memory of a run |",
     };
-    struct fixture f;
+    struct fixture f = {0};
     char *card;
 
     (void)state;
@@ -187,7 +221,7 @@ static void a_field_without_a_log_reads_not_measured(void **state)
 
 static void each_claim_names_its_command_and_the_digest_of_its_log(void **state)
 {
-    struct fixture f;
+    struct fixture f = {0};
     const char *evals[1], *verifies[1], *runs[1];
     char want[400], *card, *again;
 
@@ -233,7 +267,7 @@ static void each_claim_names_its_command_and_the_digest_of_its_log(void **state)
 }
 
 static const char ghost_eval_log[] =
-    "{\"model_fingerprint\": \"@\", \"ghosts\": \"skip\", \"domains\": [{\"domain\": \"en\", \"file\": \"a.txt\", "
+    "{\"model_fingerprint\": \"@\", \"ghosts\": \"mean\", \"domains\": [{\"domain\": \"en\", \"file\": \"a.txt\", "
     "\"perplexity\": 12, \"ghosted\": 0.125, \"ghost_choices\": 0.25}]}";
 static const char ghost_run_log[] =
     "{\"model_fingerprint\": \"@\", \"tokens_per_second\": 7.5, \"tokens\": 10, \"ghosts\": {\"mode\": \"mean\", "
@@ -245,7 +279,7 @@ static const char ghost_verify_log[] = "{\"model_fingerprint\": \"@\", \"ok\": t
 
 static void ghosts_and_a_budget_are_told_as_logs_and_plan_have_them(void **state)
 {
-    struct fixture f;
+    struct fixture f = {0};
     const char *evals[1], *verifies[1], *runs[1];
     char *card;
 
@@ -269,14 +303,14 @@ static void ghosts_and_a_budget_are_told_as_logs_and_plan_have_them(void **state
     card = card_of(&f.o);
     has(card, "| 916 tensors, 120 experts, 72 ghosts with their routers, 4,901,504 bytes compared |");
     has(card,
-        "| routing that went to ghosts, en | 12.50 % | <code>winnow eval out --text en=a.txt --ghosts skip --json");
+        "| routing that went to ghosts, en | 12.50 % | <code>winnow eval out --text en=a.txt --ghosts mean --json");
     has(card, "| choices that fell on ghosts, en | 25.00 % |");
     has(card, "| routing of a run that went to ghosts (mean) | 20.00 %; 300 of 1,200 choices, 4,567 bytes a token not "
               "read |");
     has(card, "| budget of layers | probe, losses as the dropped share to the power of 1.50 |");
     has(card,
         "| loss predicted by probe, code | KLD of 0.01000 nats a token, -50.0 % against the same number of experts "
-        "in each layer | <code>winnow plan SAL.npz --criterion reap --budget probe</code> | ");
+        "in each layer | <code>winnow plan SAL.npz --keep 10 --criterion reap --budget probe --power 1.5");
     has(card, "+20.0 % against the same number of experts in each layer: it loses by this plan |");
     has(card, "| loss predicted by probe, all sources | KLD of 0.01500 nats a token, -25.0 % against");
     has_not(card, "| routing that went to ghosts | not measured |");
@@ -285,6 +319,43 @@ static void ghosts_and_a_budget_are_told_as_logs_and_plan_have_them(void **state
     card = card_of(&f.o);
     has(card, "| ghosts | none |");
     has_not(card, "routing that went to ghosts");
+    free(card);
+}
+
+/* Two logs of one text and one build, that differ by an option, are two claims and two commands. */
+static void commands_have_the_options_that_change_a_figure(void **state)
+{
+    static const char first[] =
+        "{\"model_fingerprint\": \"@\", \"ghosts\": \"off\", \"window\": 32, \"max_windows\": 12, "
+        "\"domains\": [{\"domain\": \"en\", \"file\": \"a.txt\", \"perplexity\": 12, "
+        "\"predicted\": 372, \"windows\": 12}]}";
+    static const char ran[] =
+        "{\"model_fingerprint\": \"@\", \"tokens_per_second\": 7.5, \"tokens\": 10, \"options\": {\"tokens\": 64, "
+        "\"ctx\": null, \"temperature\": 0.699999988079071, \"top_k\": 40, \"top_p\": 1.0, \"min_p\": 0.0, "
+        "\"seed\": 7, \"ghosts\": \"skip\", \"special\": false, \"ignore_eos\": true, \"threads\": 4}}";
+    struct fixture f = {0};
+    const char *evals[2], *runs[1];
+    char *card;
+
+    (void)state;
+    make_build_as(&f, TINY_A_HF, true, WN_GHOSTS_MEAN);
+    evals[0] = put_log(&f, "e.json", first);
+    runs[0] = put_log(&f, "r.json", ran);
+    f.o = (struct wn_card_options){f.out, evals, NULL, runs, f.plan_path, 1, 0, 1};
+    card = card_of(&f.o);
+    has(card,
+        "| perplexity, en, at most 12 windows of a text, ghosts off | 12.000: 372 tokens predicted in 12 windows | "
+        "<code>winnow eval out --text en=a.txt --window 32 --max-windows 12 --ghosts off --json</code> | ");
+    has(card, "<code>winnow run out --prompt ... --tokens 64 --temperature 0.7 --top-k 40 --seed 7 --ghosts skip "
+              "--ignore-eos --threads 4 --json</code> | ");
+    /* the build without its ghosts is not the build */
+    has(card, "| perplexity | not measured |");
+    free(card);
+    evals[1] = put_log(&f, "e2.json", ghost_eval_log);
+    f.o.eval_count = 2;
+    card = card_of(&f.o);
+    has(card, "| perplexity, en | 12.000");
+    has_not(card, "| perplexity | not measured |");
     free(card);
 }
 
@@ -307,7 +378,7 @@ static void is_refused(struct fixture *f, const char *kind, const char *log, con
 
 static void a_log_that_is_not_of_this_build_is_refused_by_name(void **state)
 {
-    struct fixture f;
+    struct fixture f = {0};
 
     (void)state;
     make_build(&f, TINY_A_HF, true);
@@ -320,6 +391,8 @@ static void a_log_that_is_not_of_this_build_is_refused_by_name(void **state)
     is_refused(&f, "eval", run_log, "it has no 'domains'");
     is_refused(&f, "eval", "{\"model_fingerprint\": \"@\", \"domains\": [], \"plan_sha256\": \"ab\"}",
                "it is by another plan");
+    is_refused(&f, "verify", "{\"model_fingerprint\": \"@\", \"ok\": true, \"plan_sha256\": \"ab\"}",
+               "it is by another plan: its SHA-256 is ab..., that of the build's is ");
     is_refused(&f, "eval", "{\"model_fingerprint\": \"@\", \"domains\": [], \"masked\": \"p.json\"}",
                "experts masked, not of the build");
     is_refused(&f, "eval", "{\"model_fingerprint\": \"@\", \"domains\": [{}]}", "no text 'domain'");
@@ -329,10 +402,77 @@ static void a_log_that_is_not_of_this_build_is_refused_by_name(void **state)
     is_refused(&f, "eval", "[]", "no 'domains'");
 }
 
+/* Logs of a build whose headers are those of f, and whose record has this digest: a JSON value, or "" for none. */
+static void logs_by_record(struct fixture *f, const char *record, const char *part)
+{
+    static const struct {
+        const char *kind, *rest;
+    } logs[] = {{"eval", "\"domains\": []"},
+                {"verify", "\"ok\": true, \"bytes\": 7"},
+                {"verify", "\"ok\": true, \"parts_bound\": true"},
+                {"run", "\"tokens_per_second\": 1"}};
+
+    for (size_t i = 0; i < sizeof logs / sizeof *logs; i++) {
+        struct wn_card_options o = {.build = f->out};
+        char log[300];
+        const char *path;
+
+        snprintf(log, sizeof log, "{\"model_fingerprint\": \"~\", %s%s%s%s}", *record ? "\"record_sha256\": " : "",
+                 record, *record ? ", " : "", logs[i].rest);
+        if (part) {
+            is_refused(f, logs[i].kind, log, part);
+            continue;
+        }
+        path = put_log(f, "log.json", log);
+        if (logs[i].kind[0] == 'e')
+            o.evals = &path, o.eval_count = 1;
+        else if (logs[i].kind[0] == 'v')
+            o.verifies = &path, o.verify_count = 1;
+        else
+            o.runs = &path, o.run_count = 1;
+        free(card_of(&o));
+    }
+}
+
+/* Headers of two GGUFs that keep as many experts are the same; records are not. */
+static void logs_of_another_cut_to_as_many_experts_are_refused(void **state)
+{
+    struct fixture f = {0}, other = {.other = true};
+    struct wn_verify_result v;
+    struct wn_plan plan;
+    struct wn_err err;
+    char record[80], want[200];
+
+    (void)state;
+    make_build(&other, TINY_A_GGUF, true);
+    make_build(&f, TINY_A_GGUF, true);
+    assert_string_equal(f.fingerprint, other.fingerprint);
+    assert_string_not_equal(f.record, other.record);
+    /* with the source no file is hashed, and the record is told nonetheless */
+    CHECK_OK(wn_plan_read(&plan, other.plan_path, &err), &err);
+    CHECK_OK(wn_verify(other.out, wn_test_need_data(TINY_A_GGUF), &plan, NULL, &v, &err), &err);
+    wn_plan_release(&plan);
+    assert_string_equal(v.record_sha256, other.record);
+    snprintf(record, sizeof record, "\"%s\"", other.record);
+    snprintf(want, sizeof want,
+             "it is by another record, that of another build: its SHA-256 is %.16s..., that of 'out.gguf' is %.16s...",
+             other.record, f.record);
+    logs_by_record(&f, record, want);
+    logs_by_record(&f, "null", "it is of a build without a record, and 'out.gguf' has one, of SHA-256 ");
+    logs_by_record(&f, "", "it has no 'record_sha256': whether it is of 'out.gguf'");
+    snprintf(record, sizeof record, "\"%s\"", f.record);
+    logs_by_record(&f, record, NULL);
+    /* without a record the headers are all there is */
+    make_build(&f, TINY_A_GGUF, false);
+    logs_by_record(&f, record, "and 'out.gguf' has no record");
+    logs_by_record(&f, "null", NULL);
+    logs_by_record(&f, "", NULL);
+}
+
 static void a_plan_that_is_not_the_builds_is_refused(void **state)
 {
     struct wn_err err;
-    struct fixture f;
+    struct fixture f = {0};
     size_t n;
 
     (void)state;
@@ -348,7 +488,7 @@ static void a_plan_that_is_not_the_builds_is_refused(void **state)
 static void a_record_of_other_files_is_refused(void **state)
 {
     struct wn_err err;
-    struct fixture f;
+    struct fixture f = {0};
     char path[700];
     size_t n;
 
@@ -361,7 +501,7 @@ static void a_record_of_other_files_is_refused(void **state)
 
 static void a_build_without_a_record_is_told_by_its_headers_only(void **state)
 {
-    struct fixture f;
+    struct fixture f = {0};
     char *card;
 
     (void)state;
@@ -376,7 +516,7 @@ static void a_build_without_a_record_is_told_by_its_headers_only(void **state)
 
 static void what_files_say_is_never_markup(void **state)
 {
-    struct fixture f;
+    struct fixture f = {0};
     const char *log;
     char *card;
 
@@ -431,7 +571,7 @@ static char *card_beside(const struct fixture *f, const char *readme)
 
 static void the_licence_is_the_sources_and_a_base_model_only_a_cards_of_ours(void **state)
 {
-    struct fixture f;
+    struct fixture f = {0};
     char *card;
 
     (void)state;
@@ -460,7 +600,7 @@ static void the_folders_own_card_may_be_written_and_nothing_else_of_it(void **st
     struct wn_verify_result r;
     char path[700], first[65];
     struct wn_err err;
-    struct fixture f;
+    struct fixture f = {0};
     uint64_t bytes;
 
     (void)state;
@@ -488,7 +628,7 @@ static const char *put_sound_log(const struct fixture *f, const char *name, cons
     char text[400];
 
     snprintf(text, sizeof text,
-             "{\"model_fingerprint\": \"@\", \"ok\": true, \"tensors\": 916, \"experts\": 96, \"bytes\": 0, "
+             "{\"model_fingerprint\": \"~\", \"ok\": true, \"tensors\": 916, \"experts\": 96, \"bytes\": 0, "
              "\"parts_bound\": true, \"hashed_files\": 5, \"hashed_bytes\": 4901504, \"record_sha256\": %s}",
              record);
     return put_log(f, name, text);
@@ -497,7 +637,7 @@ static const char *put_sound_log(const struct fixture *f, const char *name, cons
 static void of_each_file_it_is_said_whether_verify_found_its_digest(void **state)
 {
     struct wn_verify_result v;
-    struct fixture f;
+    struct fixture f = {0};
     struct wn_err err;
     const char *log;
     char want[400], record[80], *card;
@@ -531,10 +671,10 @@ static void of_each_file_it_is_said_whether_verify_found_its_digest(void **state
     record[1] = record[1] == '0' ? '1' : '0';
     log = put_sound_log(&f, "other.json", record);
     assert_null(wn_card_text(&f.o, &n, &err));
-    assert_true(wn_test_contains(err.msg, "it is by another record: its SHA-256 is "));
+    assert_true(wn_test_contains(err.msg, "it is by another record, that of another build: its SHA-256 is "));
     log = put_sound_log(&f, "old.json", "null");
     assert_null(wn_card_text(&f.o, &n, &err));
-    assert_true(wn_test_contains(err.msg, "it has no 'record_sha256'"));
+    assert_true(wn_test_contains(err.msg, "it is of a build without a record, and 'out' has one"));
 }
 
 static void a_card_that_came_along_may_be_replaced_and_the_record_holds(void **state)
@@ -544,7 +684,7 @@ static void a_card_that_came_along_may_be_replaced_and_the_record_holds(void **s
     struct wn_verify_result v;
     char source[600], out[600], path[700];
     struct wn_err err;
-    struct fixture f;
+    struct fixture f = {0};
     uint64_t bytes;
     char *card;
 
@@ -571,7 +711,7 @@ static void a_card_that_came_along_may_be_replaced_and_the_record_holds(void **s
 
 static void a_gguf_says_which_engines_read_it(void **state)
 {
-    struct fixture f;
+    struct fixture f = {0};
     char *card;
 
     (void)state;
@@ -585,9 +725,30 @@ static void a_gguf_says_which_engines_read_it(void **state)
     free(card);
 }
 
+/* A build with ghosts is winnow's alone, in whichever form. */
+static void no_other_engine_is_told_to_read_ghosts(void **state)
+{
+    static const char *const sources[] = {TINY_A_GGUF, TINY_A_HF};
+    char *card;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
+        struct fixture f = {0};
+
+        make_build_as(&f, sources[i], true, WN_GHOSTS_SKIP);
+        card = card_of(&f.o);
+        has(card, "No other: it has ghosts, dropped experts whose router rows stay. <code>winnow convert out");
+        has(card, " --plain -o OUT</code> makes the build without them.");
+        has_not(card, "llama.cpp");
+        has_not(card, "mlx-lm");
+        has_not(card, "engines that read the checkpoint");
+        free(card);
+    }
+}
+
 static void whatever_memory_is_refused_the_card_says_so(void **state)
 {
-    struct fixture f;
+    struct fixture f = {0};
     const char *log;
     char *card = NULL;
     size_t n;
@@ -619,7 +780,9 @@ int main(void)
         cmocka_unit_test(a_field_without_a_log_reads_not_measured),
         cmocka_unit_test(each_claim_names_its_command_and_the_digest_of_its_log),
         cmocka_unit_test(ghosts_and_a_budget_are_told_as_logs_and_plan_have_them),
+        cmocka_unit_test(commands_have_the_options_that_change_a_figure),
         cmocka_unit_test(a_log_that_is_not_of_this_build_is_refused_by_name),
+        cmocka_unit_test(logs_of_another_cut_to_as_many_experts_are_refused),
         cmocka_unit_test(a_plan_that_is_not_the_builds_is_refused),
         cmocka_unit_test(a_record_of_other_files_is_refused),
         cmocka_unit_test(a_build_without_a_record_is_told_by_its_headers_only),
@@ -630,6 +793,7 @@ int main(void)
         cmocka_unit_test(of_each_file_it_is_said_whether_verify_found_its_digest),
         cmocka_unit_test(a_card_that_came_along_may_be_replaced_and_the_record_holds),
         cmocka_unit_test(a_gguf_says_which_engines_read_it),
+        cmocka_unit_test(no_other_engine_is_told_to_read_ghosts),
         cmocka_unit_test(whatever_memory_is_refused_the_card_says_so),
     };
 

@@ -167,7 +167,7 @@ bool wn_eval(const struct wn_model *m, struct wn_pool *pool, const struct wn_eva
     struct wn_dropped masked = {0};
     bool ok;
 
-    *result = (struct wn_eval_result){.window = o->window ? o->window : WINDOW};
+    *result = (struct wn_eval_result){.window = o->window ? o->window : WINDOW, .max_windows = o->max_windows};
     e.window = result->window;
     e.side[WN_EVAL_MODEL] = (struct wn_eval_side){.model = m, .config = wn_model_config(m)};
     wn_source_fingerprint(wn_model_source(m), result->model_fingerprint);

@@ -16,6 +16,9 @@ WN_CHECKED bool wn_seal_self(json_t *root, char text[2 * WN_DIGEST_BYTES + 1], s
 /* Its form and that digest, held against each other; self: the digest. Takes "record" out of it. */
 WN_CHECKED bool wn_seal_check_form(json_t *root, char self[2 * WN_DIGEST_BYTES + 1], struct wn_err *err);
 
+/* SHA-256 of the record of an open model; empty: none, or one that was changed or is of files of other lengths. */
+void wn_seal_digest(const struct wn_source *s, char text[2 * WN_DIGEST_BYTES + 1]);
+
 /*
  * "plan" of cut's record, a new reference, with "num_experts" and "keep": {"1": [old experts, in the new order]}. NULL:
  * there is no such record, it was changed or is another build's by the lengths of its files, or names another parent

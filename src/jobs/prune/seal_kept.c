@@ -1,5 +1,6 @@
-/* See seal_json.h: which experts a record says were kept of a parent. */
+/* See seal_json.h: a record as others ask for it: which it is, and which experts it says were kept of a parent. */
 #include "jobs/prune/seal_json.h"
+#include "model/weights.h"
 
 #include <string.h>
 
@@ -18,6 +19,21 @@ static bool is_of(const json_t *root, const struct wn_source *s)
             return false;
     }
     return true;
+}
+
+void wn_seal_digest(const struct wn_source *s, char text[2 * WN_DIGEST_BYTES + 1])
+{
+    struct wn_err ignored;
+    json_t *root = wn_seal_load(s, &ignored);
+
+    if (!root || !wn_seal_check_form(root, text, &ignored) || !is_of(root, s))
+        text[0] = 0;
+    json_decref(root);
+}
+
+void wn_record_sha256(const struct wn_model *m, char sha256[65])
+{
+    wn_seal_digest(wn_model_source(m), sha256);
 }
 
 static bool is_parent(const json_t *root, const char *which, const char *fingerprint)

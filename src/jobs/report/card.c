@@ -252,9 +252,12 @@ static void put_logs(struct wn_html *h, const struct wn_card *c)
 {
     if (c->verify_count + c->eval_count + c->run_count == 0 && !c->has_plan)
         return;
-    wn_html_put(
-        h, "\n## Logs\n\nA log belongs to this build by the fingerprint of its headers: names, types and shapes of "
-           "the tensors, not their data.\n\n| file | is of | SHA-256 |\n|---|---|---|\n");
+    wn_html_put(h,
+                "\n## Logs\n\nA log belongs to this build by the fingerprint of its headers (names, types and shapes "
+                "of the tensors, not their data), %s.\n\n| file | is of | SHA-256 |\n|---|---|---|\n",
+                c->record ? "and tells the SHA-256 of this build’s record"
+                          : "and by nothing else: the build has no record, and another cut to as many experts has the "
+                            "same headers");
     for (size_t i = 0; i < c->verify_count; i++)
         put_log(h, &c->verifies[i], "verify");
     if (c->has_plan)

@@ -1,7 +1,7 @@
 /*
  * What a card is made of. card_read.c reads it and refuses what does not go together, card_front.c writes the hub's
  * front matter, card_claims.c the tables of what is verified and what is not, card_plan.c the rows of the plan in them,
- * card.c the rest.
+ * card_calls.c the commands behind the rows, card.c the rest.
  */
 #ifndef WN_JOBS_REPORT_CARD_H
 #define WN_JOBS_REPORT_CARD_H
@@ -66,6 +66,19 @@ WN_CHECKED bool wn_card_put_front(struct wn_html *h, const struct wn_card *c, st
 /* A log of verify that found the files' digests as the record has them; of those that were given the first, or NULL. */
 bool wn_card_has_hashes(const struct wn_card_log *log);
 const struct wn_card_log *wn_card_proof(const struct wn_card *c);
+
+/* Of a log: the text at a key, "" where there is none; the number, or NaN. */
+const char *wn_card_text_at(const json_t *object, const char *key);
+double wn_card_number_at(const json_t *object, const char *key);
+
+/*
+ * The last two columns of a row: the command that made the log, with what the log tells of options that change the
+ * figure, and the log's SHA-256.
+ */
+void wn_card_put_verify_call(struct wn_html *h, const struct wn_card *c, const struct wn_card_log *log);
+void wn_card_put_eval_call(struct wn_html *h, const struct wn_card *c, size_t i, const struct wn_report_domain *d);
+void wn_card_put_run_call(struct wn_html *h, const struct wn_card *c, const struct wn_card_log *log);
+void wn_card_put_plan_call(struct wn_html *h, const struct wn_card *c);
 
 /* Rows of the plan's claims (card_plan.c); only where it tells what it keeps. */
 bool wn_card_tells_kept(const struct wn_card *c);

@@ -1,6 +1,6 @@
 /*
  * What is verified and what is not. A claim is a row: what is claimed, the figure as the log has it, the command that
- * made the log as far as the log tells it, and the log's SHA-256. A claim without a log is a row of the second table.
+ * made the log (card_calls.c), and the log's SHA-256. A claim without a log is a row of the second table.
  */
 #include "jobs/report/card.h"
 #include "jobs/report/report_draw.h"
@@ -9,55 +9,21 @@
 #include <math.h>
 #include <string.h>
 
-static const char *text_of(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-
-    return text ? text : "";
-}
-
-static double number_of(const json_t *object, const char *key)
-{
-    const json_t *v = json_object_get(object, key);
-
-    return json_is_number(v) ? json_number_value(v) : (double)NAN;
-}
-
 static void put_count(struct wn_html *h, const json_t *object, const char *key)
 {
-    wn_report_put_number(h, number_of(object, key), 0);
-}
-
-/* Closes a row: the call begins with what the caller has put, and ends with --json. */
-static void end_row(struct wn_html *h, const struct wn_card_log *log)
-{
-    wn_html_put(h, " --json</code> | %s |\n", log->sha256);
+    wn_report_put_number(h, wn_card_number_at(object, key), 0);
 }
 
 /* ---- verify ---- */
 
-static void put_verify_call(struct wn_html *h, const struct wn_card *c, const struct wn_card_log *log)
-{
-    const char *source = text_of(log->root, "source"), *plan = text_of(log->root, "plan");
-
-    wn_html_put(h, " | <code>winnow verify %s", c->name);
-    if (*source)
-        wn_html_put(h, " --source %s", wn_path_name(source));
-    if (*text_of(log->root, "lo_model"))
-        wn_html_put(h, " --lo-model %s", wn_path_name(text_of(log->root, "lo_model")));
-    if (*plan)
-        wn_html_put(h, " --plan %s", wn_path_name(plan));
-    end_row(h, log);
-}
-
 static bool has_source(const struct wn_card_log *log)
 {
-    return number_of(log->root, "bytes") > 0;
+    return wn_card_number_at(log->root, "bytes") > 0;
 }
 
 bool wn_card_has_hashes(const struct wn_card_log *log)
 {
-    return number_of(log->root, "hashed_files") > 0;
+    return wn_card_number_at(log->root, "hashed_files") > 0;
 }
 
 const struct wn_card_log *wn_card_proof(const struct wn_card *c)
@@ -70,16 +36,18 @@ const struct wn_card_log *wn_card_proof(const struct wn_card *c)
 
 static void put_source_row(struct wn_html *h, const struct wn_card *c, const struct wn_card_log *log)
 {
-    const char *source = text_of(log->root, "source_fingerprint"), *parent = wn_card_told(c, "parent", "fingerprint");
-    const char *low = text_of(log->root, "lo_model_fingerprint");
+    const char *source = wn_card_text_at(log->root, "source_fingerprint"),
+               *parent = wn_card_told(c, "parent", "fingerprint");
+    const char *low = wn_card_text_at(log->root, "lo_model_fingerprint");
 
     wn_html_put(h, "| every surviving byte is what the source%s make%s it | ",
-                *text_of(log->root, "plan") ? " and the plan" : "", *text_of(log->root, "plan") ? "" : "s");
+                *wn_card_text_at(log->root, "plan") ? " and the plan" : "",
+                *wn_card_text_at(log->root, "plan") ? "" : "s");
     put_count(h, log->root, "tensors");
     wn_html_put(h, " tensors, ");
     put_count(h, log->root, "experts");
     wn_html_put(h, " experts, ");
-    if (number_of(log->root, "ghosts") > 0) {
+    if (wn_card_number_at(log->root, "ghosts") > 0) {
         put_count(h, log->root, "ghosts");
         wn_html_put(h, " ghosts with their routers, ");
     }
@@ -90,15 +58,15 @@ static void put_source_row(struct wn_html *h, const struct wn_card *c, const str
     if (*low && strcmp(low, wn_card_told(c, "lo_parent", "fingerprint")) != 0)
         wn_html_put(h, "; this second parent (%s) is not the one that the record names (%s)", low,
                     wn_card_told(c, "lo_parent", "fingerprint"));
-    put_verify_call(h, c, log);
+    wn_card_put_verify_call(h, c, log);
     if (json_is_true(json_object_get(log->root, "identical_files"))) {
         wn_html_put(h, "| every file is byte for byte the source's | yes");
-        put_verify_call(h, c, log);
+        wn_card_put_verify_call(h, c, log);
     }
-    if (number_of(log->root, "bad_scales") > 0) {
+    if (wn_card_number_at(log->root, "bad_scales") > 0) {
         wn_html_put(h, "| MXFP4 scales that are no numbers, as in the source | ");
         put_count(h, log->root, "bad_scales");
-        put_verify_call(h, c, log);
+        wn_card_put_verify_call(h, c, log);
     }
 }
 
@@ -109,10 +77,10 @@ static void put_verify(struct wn_html *h, const struct wn_card *c, const struct 
     if (wn_card_has_hashes(log)) {
         wn_html_put(h, "| files have the SHA-256 that the record tells | ");
         put_count(h, log->root, "hashed_files");
-        wn_html_put(h, number_of(log->root, "hashed_files") > 1 ? " files, " : " file, ");
+        wn_html_put(h, wn_card_number_at(log->root, "hashed_files") > 1 ? " files, " : " file, ");
         put_count(h, log->root, "hashed_bytes");
         wn_html_put(h, " bytes");
-        put_verify_call(h, c, log);
+        wn_card_put_verify_call(h, c, log);
     }
     if (!has_source(log)) {
         wn_html_put(h, "| %s | ",
@@ -123,7 +91,7 @@ static void put_verify(struct wn_html *h, const struct wn_card *c, const struct 
         wn_html_put(h, " tensors, ");
         put_count(h, log->root, "experts");
         wn_html_put(h, " experts");
-        put_verify_call(h, c, log);
+        wn_card_put_verify_call(h, c, log);
     }
 }
 
@@ -151,45 +119,37 @@ static void put_value(struct wn_html *h, const struct wn_report_domain *d, enum 
     wn_html_put(h, ")");
 }
 
-static void put_text_option(struct wn_html *h, const json_t *domain)
+/* The build was scored as it is: a mode of ghosts that was asked for is another model. */
+static bool is_as_built(const struct wn_card *c, size_t i)
 {
-    wn_html_put(h, " --text %s=%s", text_of(domain, "domain"), wn_path_name(text_of(domain, "file")));
+    const char *mode = c->figures[i].ghosts;
+
+    return c->in.ghosts == 0 || !*mode || strcmp(mode, c->in.ghost_mean_bytes ? "mean" : "skip") == 0;
 }
 
-/* Of one text, whose figures do not depend on the others; of all for what is overall. */
-static void put_eval_call(struct wn_html *h, const struct wn_card *c, size_t i, const struct wn_report_domain *d)
+/* "| claim, domain | ", with what sets this log apart from one of the whole text and of the build as it is. */
+static void put_claim(struct wn_html *h, const struct wn_card *c, size_t i, const char *claim, const char *domain)
 {
-    const json_t *root = c->evals[i].root, *domain;
-    const char *parent = text_of(root, "parent"), *plan = text_of(root, "plan");
-    size_t k;
+    double most = wn_card_number_at(c->evals[i].root, "max_windows");
 
-    wn_html_put(h, " | <code>winnow eval %s", c->name);
-    json_array_foreach(json_object_get(root, "domains"), k, domain)
-        if (strcmp(d->domain, "overall") == 0 || strcmp(d->domain, text_of(domain, "domain")) == 0)
-            put_text_option(h, domain);
-    if (*parent)
-        wn_html_put(h, " --against %s", wn_path_name(parent));
-    if (*plan)
-        wn_html_put(h, " --plan %s", wn_path_name(plan));
-    if (!isnan(c->figures[i].window))
-        wn_html_put(h, " --window %.0f", c->figures[i].window);
-    if (c->in.ghosts > 0 && *c->figures[i].ghosts)
-        wn_html_put(h, " --ghosts %s", c->figures[i].ghosts);
-    if (json_is_true(json_object_get(root, "streamed")))
-        wn_html_put(h, " --stream");
-    end_row(h, &c->evals[i]);
+    wn_html_put(h, "| %s, %s", claim, domain);
+    if (most > 0)
+        wn_html_put(h, ", at most %.0f windows of a text", most);
+    if (!is_as_built(c, i))
+        wn_html_put(h, ", ghosts %s", c->figures[i].ghosts);
+    wn_html_put(h, " | ");
 }
 
 static void put_perplexity(struct wn_html *h, const struct wn_card *c, size_t i, const struct wn_report_domain *d)
 {
-    wn_html_put(h, "| perplexity, %s | ", d->domain);
+    put_claim(h, c, i, "perplexity", d->domain);
     put_value(h, d, WN_REPORT_PERPLEXITY);
     wn_html_put(h, ": ");
     put_value(h, d, WN_REPORT_PREDICTED);
     wn_html_put(h, " tokens predicted in ");
     put_value(h, d, WN_REPORT_WINDOWS);
     wn_html_put(h, " windows");
-    put_eval_call(h, c, i, d);
+    wn_card_put_eval_call(h, c, i, d);
 }
 
 static void put_divergence(struct wn_html *h, const struct wn_card *c, size_t i, const struct wn_report_domain *d)
@@ -198,10 +158,11 @@ static void put_divergence(struct wn_html *h, const struct wn_card *c, size_t i,
         enum wn_report_field field;
         const char *name;
     } more[] = {{WN_REPORT_KLD_MEDIAN, "median"}, {WN_REPORT_KLD_P90, "p90"}, {WN_REPORT_KLD_P99, "p99"}};
-    const char *parent = text_of(c->evals[i].root, "parent_fingerprint");
+    const char *parent = wn_card_text_at(c->evals[i].root, "parent_fingerprint");
     const char *told = wn_card_told(c, "parent", "fingerprint");
 
-    wn_html_put(h, "| KLD against the parent, %s | mean ", d->domain);
+    put_claim(h, c, i, "KLD against the parent", d->domain);
+    wn_html_put(h, "mean ");
     put_value(h, d, WN_REPORT_KLD_MEAN);
     for (size_t k = 0; k < sizeof more / sizeof *more; k++) {
         if (!is_there(d, more[k].field))
@@ -211,7 +172,7 @@ static void put_divergence(struct wn_html *h, const struct wn_card *c, size_t i,
     }
     if (*parent && *told && strcmp(parent, told) != 0)
         wn_html_put(h, "; this parent (%s) is not the one that the record names (%s)", parent, told);
-    put_eval_call(h, c, i, d);
+    wn_card_put_eval_call(h, c, i, d);
 }
 
 static void put_domain(struct wn_html *h, const struct wn_card *c, size_t i, const struct wn_report_domain *d)
@@ -232,9 +193,9 @@ static void put_domain(struct wn_html *h, const struct wn_card *c, size_t i, con
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         if (!is_there(d, rows[k].field))
             continue;
-        wn_html_put(h, "| %s, %s | ", rows[k].claim, d->domain);
+        put_claim(h, c, i, rows[k].claim, d->domain);
         put_value(h, d, rows[k].field);
-        put_eval_call(h, c, i, d);
+        wn_card_put_eval_call(h, c, i, d);
     }
 }
 
@@ -250,57 +211,51 @@ static void put_eval(struct wn_html *h, const struct wn_card *c, size_t i)
 
 /* ---- run ---- */
 
-static void put_run_call(struct wn_html *h, const struct wn_card *c, const struct wn_card_log *log)
-{
-    wn_html_put(h, " | <code>winnow run %s --prompt ... --tokens %.0f", c->name, number_of(log->root, "tokens"));
-    end_row(h, log);
-}
-
 static void put_speed(struct wn_html *h, const struct wn_card *c, const struct wn_card_log *log, const char *what,
                       const char *key, const char *tokens)
 {
-    if (!(number_of(log->root, tokens) > 0) || isnan(number_of(log->root, key)))
+    if (!(wn_card_number_at(log->root, tokens) > 0) || isnan(wn_card_number_at(log->root, key)))
         return;
     wn_html_put(h, "| speed, %s | ", what);
-    wn_report_put_number(h, number_of(log->root, key), 2);
+    wn_report_put_number(h, wn_card_number_at(log->root, key), 2);
     wn_html_put(h, " tokens/s over ");
     put_count(h, log->root, tokens);
     wn_html_put(h, " tokens");
     if (json_is_true(json_object_get(log->root, "disk_bound")))
         wn_html_put(h, "; generating waited for the disk");
-    put_run_call(h, c, log);
+    wn_card_put_run_call(h, c, log);
 }
 
 static void put_bytes_row(struct wn_html *h, const struct wn_card *c, const struct wn_card_log *log, const char *what,
                           const char *key)
 {
-    if (isnan(number_of(log->root, key)))
+    if (isnan(wn_card_number_at(log->root, key)))
         return;
     wn_html_put(h, "| %s | ", what);
     put_count(h, log->root, key);
     wn_html_put(h, " bytes");
-    put_run_call(h, c, log);
+    wn_card_put_run_call(h, c, log);
 }
 
 static void put_ghosts_row(struct wn_html *h, const struct wn_card *c, const struct wn_card_log *log)
 {
     const json_t *ghosts = json_object_get(log->root, "ghosts");
 
-    if (isnan(number_of(ghosts, "misroute")))
+    if (isnan(wn_card_number_at(ghosts, "misroute")))
         return;
-    wn_html_put(h, "| routing of a run that went to ghosts (%s) | ", text_of(ghosts, "mode"));
-    wn_report_put_number(h, 100 * number_of(ghosts, "misroute"), 2);
+    wn_html_put(h, "| routing of a run that went to ghosts (%s) | ", wn_card_text_at(ghosts, "mode"));
+    wn_report_put_number(h, 100 * wn_card_number_at(ghosts, "misroute"), 2);
     wn_html_put(h, " %%; ");
     put_count(h, ghosts, "ghosts");
     wn_html_put(h, " of ");
     put_count(h, ghosts, "chosen");
     wn_html_put(h, " choices");
-    if (!isnan(number_of(ghosts, "token_bytes_saved"))) {
+    if (!isnan(wn_card_number_at(ghosts, "token_bytes_saved"))) {
         wn_html_put(h, ", ");
         put_count(h, ghosts, "token_bytes_saved");
         wn_html_put(h, " bytes a token not read");
     }
-    put_run_call(h, c, log);
+    wn_card_put_run_call(h, c, log);
 }
 
 static void put_run(struct wn_html *h, const struct wn_card *c, const struct wn_card_log *log)
@@ -317,7 +272,7 @@ static void put_run(struct wn_html *h, const struct wn_card *c, const struct wn_
 static bool any_domain(const struct wn_card *c, enum wn_report_field f)
 {
     for (size_t i = 0; i < c->eval_count; i++)
-        for (size_t k = 0; k < c->figures[i].domain_count; k++)
+        for (size_t k = 0; is_as_built(c, i) && k < c->figures[i].domain_count; k++)
             if (is_there(&c->figures[i].domains[k], f))
                 return true;
     return false;
@@ -333,17 +288,17 @@ static bool any(const struct wn_card_log *logs, size_t n, bool (*is)(const struc
 
 static bool has_generated(const struct wn_card_log *log)
 {
-    return number_of(log->root, "tokens") > 0;
+    return wn_card_number_at(log->root, "tokens") > 0;
 }
 
 static bool has_prompt(const struct wn_card_log *log)
 {
-    return number_of(log->root, "prompt_tokens") > 0;
+    return wn_card_number_at(log->root, "prompt_tokens") > 0;
 }
 
 static bool has_peak(const struct wn_card_log *log)
 {
-    return !isnan(number_of(log->root, "memory_peak"));
+    return !isnan(wn_card_number_at(log->root, "memory_peak"));
 }
 
 /* A row of the second table, which the first one opens. claim, command, options: text without markup of its own. */

@@ -4,22 +4,6 @@
 
 #include <math.h>
 
-/* The call that made it, as far as the plan tells, and the row's end. */
-static void end_plan_row(struct wn_html *h, const struct wn_card *c)
-{
-    const struct wn_plan *p = &c->plan;
-
-    wn_html_put(h, " | <code>winnow plan SAL.npz --criterion %s", p->criterion);
-    if (p->weights[0])
-        wn_html_put(h, " --weights %s", p->weights);
-    if (p->budget[0])
-        wn_html_put(h, " --budget %s", p->budget);
-    wn_html_put(h, "</code>");
-    if (p->saliency_fingerprint[0])
-        wn_html_put(h, ", archive %s", p->saliency_fingerprint);
-    wn_html_put(h, " | %s |\n", c->plan_log.sha256);
-}
-
 /* A prediction, which no log of an evaluation stands behind. By the proxy only the ratio means anything. */
 static void put_loss(struct wn_html *h, const struct wn_card *c, const char *source, double loss, double same)
 {
@@ -36,7 +20,7 @@ static void put_loss(struct wn_html *h, const struct wn_card *c, const char *sou
                     change >= 0 ? "+" : "", change);
     if (wn_report_loses(loss, same))
         wn_html_put(h, ": it loses by this plan");
-    end_plan_row(h, c);
+    wn_card_put_plan_call(h, c);
 }
 
 static void put_predicted(struct wn_html *h, const struct wn_card *c)
@@ -57,7 +41,7 @@ void wn_card_put_plan(struct wn_html *h, const struct wn_card *c)
     wn_html_put(h, "| share of the criterion '%s' that the plan keeps | %.2f %%", p->criterion, 100 * p->kept);
     if (p->weights[0])
         wn_html_put(h, ", sources weighed %s", p->weights);
-    end_plan_row(h, c);
+    wn_card_put_plan_call(h, c);
     put_predicted(h, c);
 }
 

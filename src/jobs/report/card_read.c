@@ -120,7 +120,45 @@ static bool read_build(struct wn_card *c, const char *path, struct wn_err *err)
 
 /* ---- logs ---- */
 
-/* Of `command`, which every log of has `key`, and of this very model. */
+/*
+ * Two cuts to as many experts have the same headers. Which of them a log is of tells the SHA-256 of the build's record;
+ * where neither log nor build has one, headers alone decide.
+ */
+static bool check_record_of(const struct wn_card *c, const struct wn_card_log *log, struct wn_err *err)
+{
+    json_t *v = json_object_get(log->root, "record_sha256");
+    const char *told = json_string_value(v);
+
+    if (!c->record)
+        return !told || wn_fail(err, WN_ERR_FORMAT,
+                                "it is of a build whose record has the SHA-256 %.16s..., and '%s' has no record: it "
+                                "may be another cut to as many experts",
+                                told, c->name);
+    if (!told)
+        return wn_fail(err, WN_ERR_FORMAT,
+                       json_is_null(v) ? "it is of a build without a record, and '%s' has one, of SHA-256 %.16s..."
+                                       : "it has no 'record_sha256': whether it is of '%s', whose record is "
+                                         "%.16s..., or of another cut to as many experts is not told",
+                       c->name, c->record_sha);
+    return strcmp(told, c->record_sha) == 0 ||
+           wn_fail(err, WN_ERR_FORMAT,
+                   "it is by another record, that of another build: its SHA-256 is %.16s..., that of '%s' is "
+                   "%.16s...",
+                   told, c->name, c->record_sha);
+}
+
+/* What a log says it went by is the plan of the record, where both are known. */
+static bool check_plan_of(const struct wn_card *c, const struct wn_card_log *log, struct wn_err *err)
+{
+    const char *plan = json_string_value(json_object_get(log->root, "plan_sha256"));
+    const char *told = wn_card_told(c, "plan", "sha256");
+
+    return !plan || !*told || strcmp(plan, told) == 0 ||
+           wn_fail(err, WN_ERR_FORMAT,
+                   "it is by another plan: its SHA-256 is %.16s..., that of the build's is %.16s...", plan, told);
+}
+
+/* Of `command`, which every log of has `key`, and of this very build. */
 static bool check_log(const struct wn_card *c, const struct wn_card_log *log, const char *command, const char *key,
                       struct wn_err *err)
 {
@@ -130,9 +168,10 @@ static bool check_log(const struct wn_card *c, const struct wn_card_log *log, co
         return wn_fail(err, WN_ERR_FORMAT, "it has no '%s', as 'winnow %s --json' writes it", key, command);
     if (!model)
         return wn_fail(err, WN_ERR_FORMAT, "it has no 'model_fingerprint': which model it is of is not told");
-    return strcmp(model, c->in.fingerprint) == 0 ||
-           wn_fail(err, WN_ERR_FORMAT, "it is of another model: its fingerprint is %.40s, that of '%s' is %s", model,
-                   c->name, c->in.fingerprint);
+    if (strcmp(model, c->in.fingerprint) != 0)
+        return wn_fail(err, WN_ERR_FORMAT, "it is of another model: its fingerprint is %.40s, that of '%s' is %s",
+                       model, c->name, c->in.fingerprint);
+    return check_record_of(c, log, err) && check_plan_of(c, log, err);
 }
 
 static bool read_log(const struct wn_card *c, struct wn_card_log *log, const char *path, const char *command,
@@ -154,17 +193,11 @@ static bool read_log(const struct wn_card *c, struct wn_card_log *log, const cha
     return check_log(c, log, command, key, err) || wn_fail_in(err, "'%s'", path);
 }
 
-/* All of the build's experts took part; a log by a plan is by the plan of the record, where both are known. */
-static bool check_eval(const struct wn_card *c, const struct wn_card_log *log, struct wn_err *err)
+/* All of the build's experts took part. */
+static bool check_eval(const struct wn_card_log *log, struct wn_err *err)
 {
-    const char *plan = json_string_value(json_object_get(log->root, "plan_sha256"));
-    const char *told = wn_card_told(c, "plan", "sha256");
-
-    if (json_is_string(json_object_get(log->root, "masked")))
-        return wn_fail(err, WN_ERR_FORMAT, "it is of the model with experts masked, not of the build");
-    return !plan || !*told || strcmp(plan, told) == 0 ||
-           wn_fail(err, WN_ERR_FORMAT,
-                   "it is by another plan: its SHA-256 is %.16s..., that of the build's is %.16s...", plan, told);
+    return !json_is_string(json_object_get(log->root, "masked")) ||
+           wn_fail(err, WN_ERR_FORMAT, "it is of the model with experts masked, not of the build");
 }
 
 static bool read_evals(struct wn_card *c, const struct wn_card_options *o, struct wn_err *err)
@@ -177,29 +210,22 @@ static bool read_evals(struct wn_card *c, const struct wn_card_options *o, struc
         c->eval_count++;
         if (!read_log(c, &c->evals[i], o->evals[i], "eval", "domains", err))
             return false;
-        if (!check_eval(c, &c->evals[i], err) || !wn_report_eval_of(&c->figures[i], c->evals[i].root, err))
+        if (!check_eval(&c->evals[i], err) || !wn_report_eval_of(&c->figures[i], c->evals[i].root, err))
             return wn_fail_in(err, "'%s'", o->evals[i]);
     }
     return true;
 }
 
-/* What found the files' digests did so by the very record that the card shows. */
+/* What found the files' digests did so by a record. */
 static bool check_verify(const struct wn_card *c, const struct wn_card_log *log, struct wn_err *err)
 {
-    const char *record = json_string_value(json_object_get(log->root, "record_sha256"));
     json_t *what = json_object_get(log->root, "difference");
 
     if (!json_is_true(json_object_get(log->root, "ok")))
         return wn_fail(err, WN_ERR_FORMAT, "verify found a difference: %s",
                        json_is_string(what) ? json_string_value(what) : "it does not say which");
-    if (!wn_card_has_hashes(log))
-        return true;
-    if (!record)
-        return wn_fail(err, WN_ERR_FORMAT, "it has no 'record_sha256': by which record files were hashed is not told");
-    return strcmp(record, c->record_sha) == 0 ||
-           wn_fail(err, WN_ERR_FORMAT,
-                   "it is by another record: its SHA-256 is %.16s..., that of the build's is %.16s%s", record,
-                   *c->record_sha ? c->record_sha : "none", *c->record_sha ? "..." : "");
+    return c->record || !wn_card_has_hashes(log) ||
+           wn_fail(err, WN_ERR_FORMAT, "files were hashed by a record, and '%s' has none", c->name);
 }
 
 static bool read_verifies(struct wn_card *c, const struct wn_card_options *o, struct wn_err *err)

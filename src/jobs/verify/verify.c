@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/checked.h"
 #include "jobs/prune/means.h"
+#include "jobs/prune/seal_json.h"
 #include "jobs/talk.h"
 #include "jobs/verify/verify_parts.h"
 #include "model/names.h"
@@ -294,6 +295,7 @@ bool wn_verify_all(const struct wn_verify_options *o, const struct wn_job *job, 
             wn_source_fingerprint(low, r->lo_fingerprint);
         wn_source_fingerprint(a, r->source_fingerprint);
         wn_source_fingerprint(b, r->fingerprint);
+        wn_seal_digest(b, r->record_sha256);
     }
     v.source = a;
     v.low = low;
