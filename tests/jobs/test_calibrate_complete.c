@@ -1,6 +1,6 @@
 /*
- * A calibration that is killed behind the naming of its archive has made all that it was to make. The same command again
- * says so, and removes what the killed run could not.
+ * A calibration that is killed behind the naming of its archive has made all that it was to make. The same command
+ * again says so, and removes what the killed run could not.
  */
 #include "calibrate_fixture.h"
 #include "kills.h"
