@@ -7,6 +7,7 @@
 #include "quant/quant.h"
 #include "wn_test.h"
 
+#include <math.h>
 #include <string.h>
 
 /* group and the type of scales: of affine rows */
@@ -22,7 +23,7 @@ static const struct kind {
     {WN_AFFINE2, 64, WN_BF16},  {WN_AFFINE2, 128, WN_BF16},  {WN_AFFINE2, 64, WN_F16},  {WN_AFFINE2, 64, WN_F32},
     {WN_AFFINE4, 32, WN_BF16},  {WN_AFFINE4, 64, WN_BF16},   {WN_AFFINE4, 128, WN_F16}, {WN_AFFINE8, 32, WN_F32},
     {WN_AFFINE8, 64, WN_BF16},  {WN_AFFINE8, 128, WN_BF16},  {WN_AFFINE3, 64, WN_BF16}, {WN_AFFINE5, 32, WN_BF16},
-    {WN_AFFINE6, 128, WN_BF16},
+    {WN_AFFINE6, 128, WN_BF16}, {WN_AFFINE8, 64, WN_F16},
 };
 enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
@@ -126,6 +127,36 @@ static void a_product_has_the_same_bits_for_any_cut_type_and_table(void **state)
     product_once(&(struct kind){.type = WN_BF16}, 7, 2048, 7, WILD);
 }
 
+static void store_u16(const uint8_t *numbers, size_t i, uint16_t bits)
+{
+    memcpy((uint8_t *)(uintptr_t)numbers + 2 * i, &bits, sizeof(bits));
+}
+
+/* 192 * 2^121 is infinite, and stays so with a bias of -1.5 * 2^127; rounded together they would come to 1.5 * 2^127. */
+static void a_product_of_code_and_scale_that_overflows_is_infinite_whatever_the_bias(void **state)
+{
+    const struct kind kind = {WN_AFFINE8, 64, WN_BF16};
+    const size_t cols = 7168, groups = cols / 64;
+
+    (void)state;
+    for (size_t g = 0; g < groups; g += 37) {
+        struct wn_matrix m = matrix_make(&kind, 4, cols, TAME);
+        float *x = guarded(3, cols * sizeof(*x)), want[4];
+        uint8_t *codes = (uint8_t *)(uintptr_t)m.data + m.row_bytes + g * 64;
+
+        for (size_t i = 0; i < cols; i++)
+            x[i] = i == g * 64 ? 1 : 0;
+        memset(codes, 1, 64);
+        codes[0] = 192;
+        store_u16(m.scales, groups + g, 0x7c00);
+        store_u16(m.biases, groups + g, 0xff40);
+        product_by_definition(&m, x, cols, 1, want);
+        assert_true(want[1] == INFINITY);
+        for (size_t v = 0; v < variant_count; v++)
+            product_check(&variants[v], &m, x, cols, 1, want);
+    }
+}
+
 static void nothing_is_written_for_no_rows_or_no_tokens(void **state)
 {
     struct wn_matrix m = matrix_make(&(struct kind){.type = WN_BF16}, 4, 64, TAME);
@@ -171,6 +202,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_product_has_the_same_bits_for_any_cut_type_and_table),
+        cmocka_unit_test(a_product_of_code_and_scale_that_overflows_is_infinite_whatever_the_bias),
         cmocka_unit_test(nothing_is_written_for_no_rows_or_no_tokens),
         cmocka_unit_test(decoding_a_row_has_the_bits_of_quant),
         cmocka_unit_test(another_row_has_another_product),

@@ -60,6 +60,20 @@ INLINE void block_multiply(const struct form f, const struct stored *w, size_t s
     }
 }
 
+/* The same of all blocks of spans s .. end - 1. */
+INLINE void spans_multiply(const struct form f, const struct stored *w, size_t s, size_t end, size_t ahead,
+                           const float *x, v32 *lanes, const size_t rows)
+{
+    struct shared h[DOT_ROWS];
+
+    for (; s < end; s++) {
+        spans_unpack(f, w, s, ahead, h, rows);
+        UNROLL
+        for (size_t j = 0; j < f.blocks; j++)
+            block_multiply(f, w, s, j, h, x + (s * f.blocks + j) * LANES, lanes, rows);
+    }
+}
+
 /*
  * y[i] = row i . x for `rows` rows, a constant. One row alone waits for its own sums: a lane's next addition needs the
  * one before. Rows side by side fill those waits and share the loads of x.
@@ -72,7 +86,6 @@ INLINE void dot_side_by_side(const struct form f, struct stored *w, size_t ahead
 {
     v32 lanes[DOT_ROWS];
     struct side side[DOT_ROWS];
-    struct shared h[DOT_ROWS];
     size_t s = 0, spans = n / LANES / f.blocks, tail = tail_of(n, f);
 
     UNROLL
@@ -82,16 +95,16 @@ INLINE void dot_side_by_side(const struct form f, struct stored *w, size_t ahead
     }
     while (s < spans) {
         size_t end = f.span == span_affine && spans - s > SIDE ? s + SIDE : spans;
+        bool exact = f.part == part_affine8;
 
         if (f.span == span_affine)
             for (size_t r = 0; r < rows; r++)
-                side_unpack(&w[r], s, spans - s, scales_ahead, &side[r]);
-        for (; s < end; s++) {
-            spans_unpack(f, w, s, ahead, h, rows);
-            UNROLL
-            for (size_t j = 0; j < f.blocks; j++)
-                block_multiply(f, w, s, j, h, x + (s * f.blocks + j) * LANES, lanes, rows);
-        }
+                exact &= side_unpack(&w[r], s, spans - s, scales_ahead, &side[r]);
+        if (exact)
+            spans_multiply(exact_form(f), w, s, end, ahead, x, lanes, rows);
+        else
+            spans_multiply(f, w, s, end, ahead, x, lanes, rows);
+        s = end;
     }
     if (tail) {
         v32 value = v32_load_first(x + s * LANES, tail);

@@ -138,8 +138,27 @@ INLINE void numbers_unpack(vf (*unpack)(const uint8_t *p, size_t n), const uint8
         vf_store_first(out + i, unpack(p + i * bytes, n - i), n - i);
 }
 
-/* Those of span s and on, `left` more spans of the row at most. Asks for those `ahead` bytes further on. */
-INLINE void side_unpack(const struct stored *w, size_t s, size_t left, size_t ahead, struct side *side)
+#define SMALL 0x1p119f /* times a code of 8 bits it does not overflow */
+
+/* True if all n numbers are small: no infinity, no NaN. */
+INLINE bool all_small(const float *p, size_t n)
+{
+    vf large = vf_set(0);
+
+    for (size_t i = 0; i < n; i += WIDTH) {
+        vf size = vf_abs(n - i < WIDTH ? vf_load_first(p + i, n - i) : vf_load(p + i));
+
+        large = vf_add(large, vf_pick(vf_less(size, vf_set(SMALL)), vf_set(0), vf_set(1)));
+    }
+    return vf_fold(large) == 0;
+}
+
+/*
+ * Those of span s and on, `left` more spans of the row at most. Asks for those `ahead` bytes further on. True if the
+ * products of scales and codes are exact: scales of 16 bits have 11 that count at most and codes 8, so that they fit a
+ * float unless they overflow.
+ */
+INLINE bool side_unpack(const struct stored *w, size_t s, size_t left, size_t ahead, struct side *side)
 {
     const size_t n = left < SIDE ? left : SIDE, step = w->scale_type == WN_F32 ? 4 : 2;
     const uint8_t *scales = w->scales + s * step, *biases = w->biases + s * step;
@@ -156,6 +175,7 @@ INLINE void side_unpack(const struct stored *w, size_t s, size_t left, size_t ah
         numbers_unpack(vf_of_f32, scales, 4, n, side->scale);
         numbers_unpack(vf_of_f32, biases, 4, n, side->bias);
     }
+    return w->scale_type == WN_F16 || (w->scale_type == WN_BF16 && all_small(side->scale, n));
 }
 
 INLINE void span_affine(const struct stored *w, const uint8_t *p, size_t s, struct shared *h)
@@ -178,6 +198,12 @@ INLINE vf part_affine4(const uint8_t *p, const struct shared *h, size_t j, size_
 INLINE vf part_affine8(const uint8_t *p, const struct shared *h, size_t j, size_t i)
 {
     return vf_add(vf_mul(vf_of_vi(vi_of_u8(p + 32 * j + i * WIDTH)), vf_set(h->d)), vf_set(h->bias));
+}
+
+/* The same bits where the products are exact. */
+INLINE vf part_affine8_exact(const uint8_t *p, const struct shared *h, size_t j, size_t i)
+{
+    return vf_fma(vf_of_vi(vi_of_u8(p + 32 * j + i * WIDTH)), vf_set(h->d), vf_set(h->bias));
 }
 
 #endif

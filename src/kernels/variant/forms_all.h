@@ -42,6 +42,16 @@ INLINE bool in_pairs(const struct form f)
     return f.part == part_mxfp4_split || f.part == part_affine4;
 }
 
+/*
+ * The form for rows whose products of scales and codes are exact, so that one rounding gives the bits of two. Of two
+ * bits there are four values a group, and nothing is gained.
+ */
+INLINE struct form exact_form(struct form f)
+{
+    f.part = f.part == part_affine8 ? part_affine8_exact : f.part;
+    return f;
+}
+
 /* FORM_NONE: read by its definition. */
 static enum form_id form_of(const struct wn_matrix *m)
 {
