@@ -168,6 +168,38 @@ static void check_refused(const struct wn_model *m, struct wn_eval_options o, co
     wn_pool_free(pool);
 }
 
+/* Fitting both models is not enough: the record tells which plan it was. */
+static void a_plan_by_which_the_build_was_not_cut_is_refused(void **state)
+{
+    struct wn_eval_options o = eval_options(32, 2);
+    const char *folder = wn_test_folder(), *cut = wn_test_path(folder, "cut"), *other = wn_test_path(folder, "b.json");
+    struct wn_prune_options prune = {.source = wn_source_path(wn_model_source(eval_parent)),
+                                     .model = eval_parent,
+                                     .out = cut,
+                                     .hashes = true,
+                                     .plan_file = eval_plan_path};
+    struct wn_prune_result r;
+    struct wn_plan plan;
+    struct wn_model *m;
+    struct wn_err err;
+
+    (void)state;
+    CHECK_OK(wn_plan_read(&plan, eval_plan_path, &err), &err);
+    prune.plan = &plan;
+    CHECK_OK(wn_prune(&prune, NULL, &r, &err), &err);
+    m = wn_model_open(cut, &err);
+    CHECK_OK(m, &err);
+    check_known(m, o, "plan");
+    plan.layers[0].keep[0] = plan.layers[0].keep[0] ? 0 : 1;
+    plan.layers[0].keep[1] = 2;
+    CHECK_OK(wn_plan_write(&plan, other, false, &err), &err);
+    o.plan = other;
+    check_refused(m, o, "but by its record '");
+    check_known(eval_pruned, o, "plan"); /* which has no record */
+    wn_model_close(m);
+    wn_plan_release(&plan);
+}
+
 static void a_plan_of_another_model_is_refused(void **state)
 {
     struct wn_eval_options o = eval_options(32, 2);
@@ -337,6 +369,7 @@ int main(void)
         cmocka_unit_test(the_kept_lists_of_a_config_do_as_well_as_a_plan),
         cmocka_unit_test(so_do_those_of_a_record_that_names_the_parent),
         cmocka_unit_test(a_record_that_contradicts_the_model_is_refused),
+        cmocka_unit_test(a_plan_by_which_the_build_was_not_cut_is_refused),
         cmocka_unit_test(a_plan_of_another_model_is_refused),
         cmocka_unit_test(another_vocabulary_is_refused),
         cmocka_unit_test(too_little_memory_and_too_little_room_are_refused),

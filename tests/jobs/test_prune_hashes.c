@@ -231,6 +231,32 @@ static void every_refused_allocation_is_survived(void **state)
     wn_test_same_file(source, out);
 }
 
+static void added_files_that_a_loader_reads_are_named(void **state)
+{
+    static const char *const read[] = {"modeling_evil.py",  "model-00009-of-00009.gguf",
+                                       "added_tokens.json", "chat_template.jinja",
+                                       "x.model",           "merges.txt"};
+    static const char *const spared[] = {"README.md", "NOTES.txt", ".hidden.py", "picture.png", "a.json.part"};
+    const char *out = make_cut();
+    struct wn_verify_result v;
+    struct wn_err err;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof spared / sizeof spared[0]; i++)
+        CHECK_OK(wn_file_put(wn_test_path(out, spared[i]), "x", 1, true, &err), &err);
+    CHECK_OK(wn_verify(out, NULL, NULL, NULL, &v, &err), &err);
+    for (size_t i = 0; i < sizeof read / sizeof read[0]; i++) {
+        const char *path = wn_test_path(out, read[i]);
+
+        CHECK_OK(wn_file_put(path, "{}", 2, false, &err), &err);
+        CHECK_FAILS(wn_verify(out, NULL, NULL, NULL, &v, &err), &err, "was added");
+        assert_int_equal(err.code, WN_ERR_DIFFERENT);
+        assert_true(wn_test_contains(err.msg, read[i]));
+        assert_true(wn_path_remove(path));
+    }
+    CHECK_OK(wn_verify(out, NULL, NULL, NULL, &v, &err), &err);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -239,6 +265,7 @@ int main(void)
         cmocka_unit_test(one_changed_bit_names_file_layer_and_expert),
         cmocka_unit_test(a_changed_bit_of_no_expert_names_the_file),
         cmocka_unit_test(files_beside_the_weights_are_held_against_it_too),
+        cmocka_unit_test(added_files_that_a_loader_reads_are_named),
         cmocka_unit_test(a_changed_record_is_noticed),
         cmocka_unit_test(a_gguf_has_it_beside_itself),
         cmocka_unit_test(no_record_outlives_its_files),

@@ -83,7 +83,8 @@ static bool find_dropped(struct wn_eval_job *e, struct wn_dropped *masked, struc
         if (!wn_plan_read(&plan, path, err))
             return false;
         (void)snprintf(e->result->plan_sha256, sizeof e->result->plan_sha256, "%s", plan.sha256);
-        ok = apply_plan(e, &plan, masked, err);
+        ok = (e->o->masked || wn_dropped_check_plan(e->side[WN_EVAL_MODEL].model, &plan, err)) &&
+             apply_plan(e, &plan, masked, err);
         wn_plan_release(&plan);
         e->result->dropped = "plan";
         return ok || wn_fail_in(err, "'%s'", path);

@@ -163,6 +163,21 @@ static bool read_config(struct wn_dropped *d, const struct wn_model *cut, const 
     return ok;
 }
 
+bool wn_dropped_check_plan(const struct wn_model *cut, const struct wn_plan *plan, struct wn_err *err)
+{
+    json_t *record = wn_seal_kept(wn_model_source(cut), NULL);
+    const char *sha = json_string_value(json_object_get(record, "sha256"));
+    const char *name = json_string_value(json_object_get(record, "name"));
+    bool ok = !sha || !*sha || !*plan->sha256 || strcmp(sha, plan->sha256) == 0 ||
+              wn_fail(err, WN_ERR_ARG,
+                      "its SHA-256 is %.16s..., but by its record '%s' was cut by '%s' with %.16s...: the experts that "
+                      "it names were not the ones dropped",
+                      plan->sha256, wn_source_path(wn_model_source(cut)), name ? name : "another plan", sha);
+
+    json_decref(record);
+    return ok;
+}
+
 bool wn_dropped_read(struct wn_dropped *d, const struct wn_model *cut, const struct wn_model *whole, struct wn_err *err)
 {
     *d = (struct wn_dropped){0};

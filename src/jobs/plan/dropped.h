@@ -30,6 +30,8 @@ WN_CHECKED bool wn_dropped_init(struct wn_dropped *d, const struct wn_plan *plan
  */
 WN_CHECKED bool wn_dropped_read(struct wn_dropped *d, const struct wn_model *cut, const struct wn_model *whole,
                                 struct wn_err *err);
+/* A plan by which, as its record says, the build was not cut is refused, with both digests. */
+WN_CHECKED bool wn_dropped_check_plan(const struct wn_model *cut, const struct wn_plan *plan, struct wn_err *err);
 void wn_dropped_release(struct wn_dropped *d);
 
 static inline bool wn_dropped_at(const struct wn_dropped *d, uint32_t layer, uint32_t expert)

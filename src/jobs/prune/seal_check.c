@@ -216,7 +216,8 @@ bool wn_seal_check(const struct wn_source *out, const struct wn_job *job, bool *
         return err->msg[0] == 0;
     for (size_t i = 0; i < wn_source_file_count(out); i++)
         c.total += wn_source_file_at(out, i)->file.bytes;
-    ok = wn_seal_check_form(c.root, self, err) && check_weights(&c, err) && check_beside(&c, err);
+    ok = wn_seal_check_form(c.root, self, err) && wn_seal_check_names(c.root, out, err) && check_weights(&c, err) &&
+         check_beside(&c, err);
     if (ok)
         memcpy(r->record_sha256, self, sizeof self);
     json_decref(c.root);

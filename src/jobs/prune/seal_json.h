@@ -20,9 +20,15 @@ WN_CHECKED bool wn_seal_check_form(json_t *root, char self[2 * WN_DIGEST_BYTES +
 void wn_seal_digest(const struct wn_source *s, char text[2 * WN_DIGEST_BYTES + 1]);
 
 /*
+ * A file in an output's folder that the record does not list, and of a kind that loaders read, is WN_ERR_DIFFERENT.
+ * Hidden files and all others (a card, notes, pictures) may be added. Of GGUFs and single files nothing is said.
+ */
+WN_CHECKED bool wn_seal_check_names(const json_t *root, const struct wn_source *out, struct wn_err *err);
+
+/*
  * "plan" of cut's record, a new reference, with "num_experts" and "keep": {"1": [old experts, in the new order]}. NULL:
  * there is no such record, it was changed or is another build's by the lengths of its files, or names another parent
- * than this one.
+ * than this one (NULL: any will do).
  */
 json_t *wn_seal_kept(const struct wn_source *cut, const struct wn_source *parent);
 

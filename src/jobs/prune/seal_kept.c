@@ -49,9 +49,10 @@ json_t *wn_seal_kept(const struct wn_source *cut, const struct wn_source *parent
     json_t *root = wn_seal_load(cut, &ignored), *plan = NULL;
     char fingerprint[17], self[2 * WN_DIGEST_BYTES + 1];
 
-    wn_source_fingerprint(parent, fingerprint);
+    if (parent)
+        wn_source_fingerprint(parent, fingerprint);
     if (root && wn_seal_check_form(root, self, &ignored) && is_of(root, cut) &&
-        (is_parent(root, "parent", fingerprint) || is_parent(root, "lo_parent", fingerprint)))
+        (!parent || is_parent(root, "parent", fingerprint) || is_parent(root, "lo_parent", fingerprint)))
         plan = json_object_get(root, "plan");
     plan = json_is_object(json_object_get(plan, "keep")) ? json_incref(plan) : NULL;
     json_decref(root);

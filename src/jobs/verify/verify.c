@@ -301,6 +301,8 @@ bool wn_verify_all(const struct wn_verify_options *o, const struct wn_job *job, 
     v.low = low;
     v.out = b;
     ok = ok && run(&v, o, &how, r, err);
+    if (b && !ok)
+        wn_verify_tell_unfinished(o->out, err);
     free(v.want);
     free(v.have);
     wn_source_close(b);

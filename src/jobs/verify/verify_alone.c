@@ -112,6 +112,12 @@ static bool check(const struct wn_source *s, const struct wn_model *m, const str
     return ok && wn_seal_check(s, job, &has_record, r, err);
 }
 
+void wn_verify_tell_unfinished(const char *path, struct wn_err *err)
+{
+    if (err->code != WN_ERR_CANCELED && err->code != WN_ERR_NOMEM && !strstr(err->msg, "unfinished output ("))
+        wn_source_tell_unfinished(path, err);
+}
+
 /* Opened as a model, whose source is then at hand; only what is none is opened a second time, to see what it is. */
 bool wn_verify_alone(const char *path, const struct wn_job *job, struct wn_verify_result *r, struct wn_err *err)
 {
@@ -125,6 +131,8 @@ bool wn_verify_alone(const char *path, const struct wn_job *job, struct wn_verif
     ok = s && check(s, m, &no_model, job, r, err);
     if (s && !ok && !strstr(err->msg, path))
         wn_fail_in(err, "'%s'", path);
+    if (s && !ok)
+        wn_verify_tell_unfinished(path, err);
     if (m)
         wn_model_close(m);
     else

@@ -75,4 +75,7 @@ void wn_scales_look(struct wn_scales *s, const struct wn_keep_tensor *t, uint64_
 /* Says what is left to say. */
 void wn_scales_end(struct wn_scales *s);
 
+/* To a failure with what opened at path is added that it is unfinished, if it is and that was not said yet. */
+void wn_verify_tell_unfinished(const char *path, struct wn_err *err);
+
 #endif
