@@ -164,6 +164,10 @@ static bool add_own(struct wn_buf *b, const struct wn_plan *p, struct wn_err *er
         return false;
     if (p->bytes && !wn_buf_printf(b, err, ", \"bytes\": %" PRIu64, p->bytes))
         return false;
+    if (p->protect && !wn_buf_printf(b, err, ", \"protect\": %" PRIu32, p->protect))
+        return false;
+    if (p->raw && !wn_buf_printf(b, err, ", \"raw\": true"))
+        return false;
     return add_predicted(b, p, err) && wn_buf_add(b, "}", 1, err);
 }
 

@@ -350,6 +350,8 @@ static bool write_plan(const struct making *m, struct wn_plan *p, struct wn_err 
     p->top_k = m->s->top_k;
     p->num_experts = m->s->expert_count;
     p->min_experts = m->choice.floor;
+    p->protect = m->o->protect;
+    p->raw = m->o->raw;
     return true;
 }
 

@@ -308,6 +308,9 @@ static bool parse_own(struct wn_plan *p, const json_t *own, struct wn_err *err)
         return wn_fail(err, WN_ERR_FORMAT, "'kept' is not a number of 0 .. 1");
     if (bytes && (!json_is_integer(bytes) || json_integer_value(bytes) < 0))
         return wn_fail(err, WN_ERR_FORMAT, "'bytes' is not a number of bytes");
+    if (!take_u32(own, "protect", false, p->num_experts, &p->protect, err))
+        return false;
+    p->raw = json_is_true(json_object_get(own, "raw"));
     p->kept = json_number_value(kept);
     p->bytes = (uint64_t)json_integer_value(bytes);
     return take_text(own, "criterion", p->criterion, sizeof(p->criterion), err) &&

@@ -189,6 +189,10 @@ void wn_card_put_plan_call(struct wn_html *h, const struct wn_card *c)
     if (*budget)
         wn_html_put(h, " --budget %s", budget);
     put_power(h, p);
+    if (p->protect)
+        wn_html_put(h, " --protect %u", p->protect);
+    if (p->raw)
+        wn_html_put(h, " --raw");
     if (p->min_experts)
         wn_html_put(h, " --min-experts %u", p->min_experts);
     wn_html_put(h, "</code>");
