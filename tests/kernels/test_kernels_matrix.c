@@ -132,7 +132,7 @@ static void store_u16(const uint8_t *numbers, size_t i, uint16_t bits)
     memcpy((uint8_t *)(uintptr_t)numbers + 2 * i, &bits, sizeof(bits));
 }
 
-/* 192 * 2^121 is infinite, and stays so with a bias of -1.5 * 2^127; rounded together they would come to 1.5 * 2^127. */
+/* 192 * 2^121 is infinite, and stays so with a bias of -1.5 * 2^127; rounded together they would be 1.5 * 2^127. */
 static void a_product_of_code_and_scale_that_overflows_is_infinite_whatever_the_bias(void **state)
 {
     const struct kind kind = {WN_AFFINE8, 64, WN_BF16};
