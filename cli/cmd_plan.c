@@ -10,12 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define UNTOLD (-1)
+
 static struct {
     char *keep, *weights, *criterion, *mode, *budget, *model, *lo_model, *fit, *size;
     int min_experts, hi, lo, lo_bits, protect, top_k, raw, context, sessions, checkpoints;
     float bandwidth, power;
     struct cut_options cut; /* out, force, format, rest_bits, encoder */
-} o;
+} o = {.power = UNTOLD};
 
 static const struct poptOption table[] = {
     {"keep", 'k', POPT_ARG_STRING, &o.keep, 0, "experts to keep in each layer, or a share like 71%", "N|P%"},
@@ -173,7 +175,7 @@ static bool check_together(const struct command *self, enum wn_plan_mode mode, b
                           o.budget ? "budget" : "mode", o.budget ? o.budget : o.mode);
     else if (o.raw && mode != WN_PLAN_GLOBAL)
         *code = opt_wrong(self, "--raw goes with --budget global");
-    else if (o.power != 0 && !(o.power >= 1 && o.power <= 4))
+    else if (o.power != UNTOLD && !(o.power >= 1 && o.power <= 4))
         *code = opt_wrong(self, "--power %g: 1 to 4", (double)o.power);
     else
         return true;
@@ -212,7 +214,7 @@ static bool read_call(const struct command *self, struct wn_plan_options *p, str
     p->lo = (uint32_t)o.lo;
     p->protect = (uint32_t)o.protect;
     p->raw = o.raw;
-    p->power = (double)o.power;
+    p->power = o.power == UNTOLD ? 0 : (double)o.power;
     p->top_k = (uint32_t)o.top_k;
     p->min_experts = (uint32_t)o.min_experts;
     p->criterion = o.criterion;
@@ -238,7 +240,10 @@ static void warn_of_raw(const struct wn_plan *plan)
 static void warn_of_losers(const struct wn_plan_kept *k)
 {
     for (size_t s = 0; k->basis != WN_BASIS_NONE && s < k->source_count; s++)
-        if (k->loss_source[s] > LOSES * k->loss_same_source[s])
+        if (isnan(k->loss_source[s]))
+            complain("winnow plan: source '%s' was not probed: what it loses is not known and does not count",
+                     k->source[s]);
+        else if (k->loss_source[s] > LOSES * k->loss_same_source[s])
             complain("winnow plan: source '%s' loses by this: its predicted loss is %.1f %% above that of the same "
                      "number in each layer (--budget uniform)",
                      k->source[s], 100 * (k->loss_source[s] / k->loss_same_source[s] - 1));
@@ -262,10 +267,12 @@ static void tell_better_budget(const char *archive, struct wn_plan_options p, en
     if (basis == WN_BASIS_NONE || !wn_plan_make(archive, &p, &plan, &kept, &ignored))
         return;
     if (kept.loss_same > LOSES * kept.loss)
-        talk("--budget %s is predicted to lose %.1f %% less with as many experts: layers then keep different numbers, "
-             "which "
-             "winnow and MLX loaders for K3 read, llama.cpp and others do not",
-             wn_plan_basis_name(basis), 100 * (1 - kept.loss / kept.loss_same));
+        talk(
+            "--budget %s is predicted to lose %.1f %% less with as many experts%s: layers then keep different numbers, "
+            "which "
+            "winnow and MLX loaders for K3 read, llama.cpp and others do not",
+            wn_plan_basis_name(basis), 100 * (1 - kept.loss / kept.loss_same),
+            basis == WN_BASIS_PROXY ? ", at best" : "");
     wn_plan_kept_release(&kept);
     wn_plan_release(&plan);
 }

@@ -45,7 +45,8 @@ const char *model_path(const char *arg)
 
 bool opt_ghosts(const struct command *cmd, const char *text, enum wn_ghosts *ghosts)
 {
-    return wn_ghosts_find(text, ghosts) ||
+    /* what is built is what no word says */
+    return (wn_ghosts_find(text, ghosts) && (!text || *ghosts != WN_GHOSTS_BUILT)) ||
            (opt_wrong(cmd, "--ghosts %s: 'off', 'skip' or 'mean' is wanted", text), false);
 }
 

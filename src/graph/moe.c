@@ -197,7 +197,8 @@ static void count_ghosts(const struct moe *m)
             all += (double)m->b.weights[i];
             lost += ghost ? (double)m->b.weights[i] : 0;
         }
-        meter->lost[m->layer] += lost / all;
+        if (all > 0) /* or all of the gates are too small for a number: nothing is routed anywhere */
+            meter->lost[m->layer] += lost / all;
     }
 }
 

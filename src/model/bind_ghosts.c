@@ -52,6 +52,9 @@ static bool bind_means(struct wn_binder *b, struct wn_moe_weights *w, uint32_t g
 
     if (!t)
         return true;
+    if (t->type != WN_F16)
+        return wn_fail(b->err, WN_ERR_FORMAT, "tensor '%s' is %s, means of ghosts are F16", t->name,
+                       wn_type_info(t->type)->name);
     if (!wn_bind_shape(b, t, (const uint64_t[]){ghosts, in}, 2) || !wn_bind_view(b, t, ghosts, in, &w->ghosts))
         return false;
     if (b->model->ghosts == WN_GHOSTS_SKIP)
