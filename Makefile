@@ -2,8 +2,8 @@
 # sudo), builds, and runs. The build itself is CMake's; see docs/hacking.md for the presets.
 
 # libbz2-dev: libzip's static form wants it and does not bring it
-PACKAGES = gcc cmake ninja-build pkg-config libc6-dev libjansson-dev libpcre2-dev libzip-dev libbz2-dev libssl-dev libpopt-dev \
-    libcmocka-dev
+PACKAGES = gcc cmake ninja-build pkg-config libc6-dev libjansson-dev libpcre2-dev libzip-dev libbz2-dev libssl-dev \
+    libxxhash-dev libpopt-dev libcmocka-dev
 BUILD = build/release
 
 .PHONY: all configure build command test demo deps install check-all asan tsan clang-test aarch64 old-cpu macos fuzz lint sparse kills report-browser clean
@@ -43,7 +43,7 @@ asan: deps
 	cmake --preset asan && cmake --build --preset asan && ctest --preset asan
 tsan: deps
 	cmake --preset tsan && cmake --build --preset tsan && \
-	    ctest --preset tsan -R 'sys/|kernels/|formats/test_source|graph/|engine/|jobs/test_calibrate|jobs/test_probe|jobs/test_eval'
+	    ctest --preset tsan -R 'sys/|kernels/|formats/test_source|graph/|engine/|jobs/test_calibrate|jobs/test_probe|jobs/test_eval|jobs/test_hashing|jobs/test_prune_hashes'
 clang-test: deps
 	@tools/install-packages.sh clang
 	cmake --preset clang && cmake --build --preset clang && ctest --preset clang

@@ -18,7 +18,7 @@ fi
 # the other libraries' headers, without the rest of /usr/include (glibc's would shadow Apple's)
 headers="$root/build/zig/headers"
 mkdir -p "$headers"
-for h in jansson.h jansson_config.h pcre2.h zip.h zipconf.h; do
+for h in jansson.h jansson_config.h pcre2.h zip.h zipconf.h xxhash.h; do
     found=$(find /usr/include -name "$h" | head -n 1)
     [ -n "$found" ] && cp "$found" "$headers/"
 done

@@ -7,5 +7,5 @@ here=$(dirname "$0")
 if ! dpkg --print-foreign-architectures | grep -qx arm64; then
     if [ "$(id -u)" = 0 ]; then dpkg --add-architecture arm64; else sudo dpkg --add-architecture arm64; fi
 fi
-"$here"/install-packages.sh libjansson-dev:arm64 libpcre2-dev:arm64 libzip-dev:arm64 libssl-dev:arm64 libpopt-dev:arm64 \
-    libcmocka-dev:arm64
+"$here"/install-packages.sh libjansson-dev:arm64 libpcre2-dev:arm64 libzip-dev:arm64 libssl-dev:arm64 libxxhash-dev:arm64 \
+    libpopt-dev:arm64 libcmocka-dev:arm64

@@ -59,7 +59,7 @@ struct wn_prune_options {
      * same options takes them up.
      */
     bool resume;
-    bool hashes;           /* SHA-256 of files and experts goes into the output: docs/formats/provenance.md */
+    bool hashes;           /* digests of files and experts go into the output: docs/formats/provenance.md */
     const char *plan_file; /* from which the plan was read: its name and SHA-256 are told there; NULL: nothing */
     /*
      * The source gives its bytes away: what a file of the output was made of is given back to the file system when that

@@ -15,11 +15,12 @@
 
 struct wn_hashing {
     char *path; /* owned */
-    const struct wn_hash_part *part;
-    size_t n;
-    uint8_t *digest;
+    struct wn_hash_wanted wanted;
     uint8_t *buffer; /* [WN_HASHING_BYTES]; owned */
     int fd;
+    struct wn_fingerprint whole;
+    struct wn_checksum part; /* of wanted.part[next], when some of it was read */
+    size_t next;
     pthread_t thread;
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t fed, read;
@@ -64,29 +65,44 @@ static bool read_bytes(struct wn_hashing *h, uint64_t at, size_t n)
     return true;
 }
 
-static bool hash_part(struct wn_hashing *h, const struct wn_hash_part *p, uint8_t *digest)
+/* The n bytes at `at`, which are in the buffer, as far as they belong to parts. */
+static bool add_to_parts(struct wn_hashing *h, uint64_t at, uint64_t n)
 {
-    struct wn_fingerprint f;
-    bool ok = wn_fingerprint_begin(&f, &h->err);
+    for (; h->next < h->wanted.n; h->next++) {
+        const struct wn_hash_part *p = &h->wanted.part[h->next];
+        uint64_t begin = p->at > at ? p->at : at, end = wn_min_u64(p->at + p->bytes, at + n);
 
-    for (uint64_t done = 0, n; ok && done < p->bytes; done += n) {
-        n = wn_min_u64(wait_for_bytes(h, p->at + done), wn_min_u64(p->bytes - done, WN_HASHING_BYTES));
-        ok = n > 0 || wn_fail(&h->err, WN_ERR_IO, "'%s' ends at %" PRIu64 ", before the last byte to be hashed",
-                              h->path, p->at + done);
-        ok = ok && read_bytes(h, p->at + done, (size_t)n) && wn_fingerprint_add(&f, h->buffer, (size_t)n, &h->err);
+        if (p->at > at + n)
+            return true;
+        if (p->at >= at && !wn_checksum_begin(&h->part, &h->err))
+            return false;
+        wn_checksum_add(&h->part, h->buffer + (begin - at), (size_t)(end - begin));
+        if (end < p->at + p->bytes)
+            return true;
+        wn_checksum_end(&h->part, h->wanted.sum + h->next * WN_CHECKSUM_BYTES);
     }
-    ok = ok && wn_fingerprint_end(&f, digest, &h->err);
-    wn_fingerprint_release(&f);
-    return ok;
+    return true;
+}
+
+static bool hash_all(struct wn_hashing *h)
+{
+    for (uint64_t at = 0, n; at < h->wanted.bytes; at += n) {
+        n = wn_min_u64(wait_for_bytes(h, at), wn_min_u64(h->wanted.bytes - at, WN_HASHING_BYTES));
+        if (n == 0)
+            return wn_fail(&h->err, WN_ERR_IO, "'%s' ends at %" PRIu64 ", before the last byte to be hashed", h->path,
+                           at);
+        if (!read_bytes(h, at, (size_t)n) || !wn_fingerprint_add(&h->whole, h->buffer, (size_t)n, &h->err) ||
+            !add_to_parts(h, at, n))
+            return false;
+    }
+    return wn_fingerprint_end(&h->whole, h->wanted.sha256, &h->err);
 }
 
 static void *follow(void *arg)
 {
     struct wn_hashing *h = arg;
-    bool ok = true;
+    bool ok = hash_all(h);
 
-    for (size_t i = 0; ok && i < h->n; i++)
-        ok = hash_part(h, &h->part[i], h->digest + i * WN_DIGEST_BYTES);
     pthread_mutex_lock(&h->lock);
     h->failed = !ok;
     h->has_read = UINT64_MAX; /* nobody waits for it any more */
@@ -99,6 +115,8 @@ static void release(struct wn_hashing *h)
 {
     if (h->fd >= 0)
         (void)close(h->fd);
+    wn_fingerprint_release(&h->whole);
+    wn_checksum_release(&h->part);
     free(h->buffer);
     free(h->path);
     free(h);
@@ -123,18 +141,16 @@ static bool start_thread(struct wn_hashing *h, struct wn_err *err)
     return wn_fail(err, WN_ERR_NOMEM, "a thread for the hashes of '%s' could not be made", h->path);
 }
 
-struct wn_hashing *wn_hashing_start(const char *path, const struct wn_hash_part *part, size_t n, uint8_t *digest,
-                                    struct wn_err *err)
+struct wn_hashing *wn_hashing_start(const char *path, const struct wn_hash_wanted *w, struct wn_err *err)
 {
     struct wn_hashing *h = wn_alloc(1, sizeof *h, err);
 
     if (!h)
         return NULL;
     h->fd = -1;
-    h->part = part;
-    h->n = n;
-    h->digest = digest;
-    if ((h->path = wn_strdup(path, err)) && (h->buffer = wn_alloc(WN_HASHING_BYTES, 1, err)) && start_thread(h, err))
+    h->wanted = *w;
+    if ((h->path = wn_strdup(path, err)) && (h->buffer = wn_alloc(WN_HASHING_BYTES, 1, err)) &&
+        wn_fingerprint_begin(&h->whole, err) && start_thread(h, err))
         return h;
     release(h);
     return NULL;
@@ -186,16 +202,44 @@ void wn_hashing_stop(struct wn_hashing *h)
 
 bool wn_hash_file(const char *path, uint8_t digest[WN_DIGEST_BYTES], struct wn_err *err)
 {
-    struct wn_hash_part all = {0};
-    struct wn_hashing *h;
+    struct wn_fingerprint sha = {0};
     struct wn_file f;
+    uint8_t *buffer;
+    bool ok;
 
     if (!wn_file_open(&f, path, err))
         return false;
-    all.bytes = f.bytes;
+    buffer = wn_alloc(WN_HASHING_BYTES, 1, err);
+    ok = buffer && wn_fingerprint_begin(&sha, err);
+    for (uint64_t at = 0, n; ok && at < f.bytes; at += n) {
+        n = wn_min_u64(f.bytes - at, WN_HASHING_BYTES);
+        ok = wn_file_read(&f, at, buffer, (size_t)n, err) && wn_fingerprint_add(&sha, buffer, (size_t)n, err);
+    }
+    ok = ok && wn_fingerprint_end(&sha, digest, err);
+    wn_fingerprint_release(&sha);
+    free(buffer);
     wn_file_close(&f);
-    h = wn_hashing_start(path, &all, 1, digest, err);
-    return h && wn_hashing_end(h, err);
+    return ok;
+}
+
+bool wn_hash_file_part(const struct wn_file *f, const struct wn_hash_part *part, uint8_t sum[WN_CHECKSUM_BYTES],
+                       struct wn_err *err)
+{
+    struct wn_checksum c = {0};
+    uint8_t *buffer = wn_alloc(WN_HASHING_BYTES, 1, err);
+    bool ok = buffer && wn_checksum_begin(&c, err);
+
+    for (uint64_t done = 0, n; ok && done < part->bytes; done += n) {
+        n = wn_min_u64(part->bytes - done, WN_HASHING_BYTES);
+        ok = wn_file_read(f, part->at + done, buffer, (size_t)n, err);
+        if (ok)
+            wn_checksum_add(&c, buffer, (size_t)n);
+    }
+    if (ok)
+        wn_checksum_end(&c, sum);
+    wn_checksum_release(&c);
+    free(buffer);
+    return ok;
 }
 
 bool wn_hash_bytes(const void *bytes, size_t n, uint8_t digest[WN_DIGEST_BYTES], struct wn_err *err)

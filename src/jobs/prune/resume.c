@@ -66,8 +66,8 @@ static bool file_line(uint32_t file, const char *part, const struct wn_seal *sea
         return ok;
     wn_expert_parts_of(&seal->parts, file, &first, &end);
     for (size_t i = first; ok && i < end; i++) {
-        wn_hash_text(seal->part_digest + i * WN_EXPERT_DIGEST, WN_EXPERT_DIGEST, text);
-        ok = wn_buf_add(b, " ", 1, err) && wn_buf_add(b, text, (size_t)2 * WN_EXPERT_DIGEST, err);
+        wn_hash_text(seal->part_digest + i * WN_CHECKSUM_BYTES, WN_CHECKSUM_BYTES, text);
+        ok = wn_buf_add(b, " ", 1, err) && wn_buf_add(b, text, (size_t)2 * WN_CHECKSUM_BYTES, err);
     }
     return ok;
 }
@@ -128,7 +128,7 @@ static bool take_digests(const char *at, uint32_t file, struct wn_seal *seal)
     for (size_t i = first; i < end; i++) {
         at += length + (at[length] == ' ');
         length = strcspn(at, " ");
-        if (!wn_hash_parse(at, length, seal->part_digest + i * WN_EXPERT_DIGEST, WN_EXPERT_DIGEST))
+        if (!wn_hash_parse(at, length, seal->part_digest + i * WN_CHECKSUM_BYTES, WN_CHECKSUM_BYTES))
             return false;
     }
     return at[length] == 0;

@@ -118,17 +118,16 @@ static int by_expert(const void *a, const void *b)
 static bool digest_expert(const struct place *place, size_t left, const uint8_t *digest, size_t *n,
                           struct wn_expert_digest *out, struct wn_err *err)
 {
-    struct wn_fingerprint f;
-    uint8_t all[WN_DIGEST_BYTES];
-    bool ok = wn_fingerprint_begin(&f, err);
+    struct wn_checksum c = {0};
+    bool ok = wn_checksum_begin(&c, err);
 
     *out = (struct wn_expert_digest){.layer = place->part->layer, .expert = place->part->expert};
-    for (*n = 0; ok && *n < left && place[*n].part->layer == out->layer && place[*n].part->expert == out->expert; ++*n)
-        ok = wn_fingerprint_add(&f, digest + place[*n].at * WN_EXPERT_DIGEST, WN_EXPERT_DIGEST, err);
-    ok = ok && wn_fingerprint_end(&f, all, err);
-    wn_fingerprint_release(&f);
+    for (*n = 0; *n < left && place[*n].part->layer == out->layer && place[*n].part->expert == out->expert; ++*n)
+        if (ok)
+            wn_checksum_add(&c, digest + place[*n].at * WN_CHECKSUM_BYTES, WN_CHECKSUM_BYTES);
     if (ok)
-        memcpy(out->digest, all, WN_EXPERT_DIGEST);
+        wn_checksum_end(&c, out->digest);
+    wn_checksum_release(&c);
     return ok;
 }
 
@@ -165,7 +164,7 @@ bool wn_seal_init(struct wn_seal *r, const struct wn_sink *sink, enum wn_contain
 {
     *r = (struct wn_seal){.on = true, .files = wn_sink_file_count(sink)};
     if (wn_expert_parts_find(&r->parts, container, wn_sink_tensor_count(sink), sink_tensor, sink, err) &&
-        (r->part_digest = wn_alloc(r->parts.n, WN_EXPERT_DIGEST, err)) &&
+        (r->part_digest = wn_alloc(r->parts.n, WN_CHECKSUM_BYTES, err)) &&
         (r->file_digest = wn_alloc(r->files, WN_DIGEST_BYTES, err)))
         return true;
     wn_seal_release(r);
@@ -182,37 +181,43 @@ uint64_t wn_seal_memory(const struct wn_seal *r)
         wn_expert_parts_of(&r->parts, f, &first, &end);
         most = end - first > most ? end - first : most;
     }
-    return r->on ? 2 * WN_HASHING_BYTES + most * (WN_DIGEST_BYTES + sizeof(struct wn_hash_part)) : 0;
+    return r->on ? WN_HASHING_BYTES + most * sizeof(struct wn_hash_part) : 0;
 }
 
 static void stop(struct wn_seal *r)
 {
-    wn_hashing_stop(r->whole);
-    wn_hashing_stop(r->experts);
+    wn_hashing_stop(r->hashing);
     free(r->some);
-    free(r->some_digest);
-    r->whole = r->experts = NULL;
+    r->hashing = NULL;
     r->some = NULL;
-    r->some_digest = NULL;
 }
 
 static bool start(struct wn_seal *r, const struct wn_sink *sink, uint32_t file, const char *part, struct wn_err *err)
 {
+    struct wn_hash_wanted w = {.bytes = wn_sink_file_bytes(sink, file)};
+    size_t first, end;
+
     stop(r);
     r->file = file;
-    r->all = (struct wn_hash_part){0, wn_sink_file_bytes(sink, file)};
-    wn_expert_parts_of(&r->parts, file, &r->first, &r->end);
-    r->some = wn_alloc(r->end - r->first, sizeof *r->some, err);
-    r->some_digest = r->some ? wn_alloc(r->end - r->first, WN_DIGEST_BYTES, err) : NULL;
-    if (!r->some_digest)
+    wn_expert_parts_of(&r->parts, file, &first, &end);
+    r->some = wn_alloc(end - first, sizeof *r->some, err);
+    if (!r->some)
         return false;
-    for (size_t i = r->first; i < r->end; i++)
-        r->some[i - r->first] = r->parts.part[i].where;
-    r->whole = wn_hashing_start(part, &r->all, 1, r->file_digest + (size_t)file * WN_DIGEST_BYTES, err);
-    if (!r->whole)
-        return false;
-    r->experts = wn_hashing_start(part, r->some, r->end - r->first, r->some_digest, err);
-    return r->experts != NULL;
+    for (size_t i = first; i < end; i++)
+        r->some[i - first] = r->parts.part[i].where;
+    w.sha256 = r->file_digest + (size_t)file * WN_DIGEST_BYTES;
+    w.part = r->some;
+    w.n = end - first;
+    w.sum = r->part_digest + first * WN_CHECKSUM_BYTES;
+    r->hashing = wn_hashing_start(part, &w, err);
+    return r->hashing != NULL;
+}
+
+/* The file that is being written is followed from its first bytes on. */
+static bool start_new(struct wn_seal *r, const struct wn_sink *sink, uint32_t file, const char *part,
+                      struct wn_err *err)
+{
+    return (r->hashing && r->file == file) || start(r, sink, file, part, err);
 }
 
 bool wn_seal_follow(struct wn_seal *r, const struct wn_sink *sink, struct wn_err *err)
@@ -226,34 +231,24 @@ bool wn_seal_follow(struct wn_seal *r, const struct wn_sink *sink, struct wn_err
     file = wn_sink_current(sink, &part, &bytes);
     if (bytes == wn_sink_file_bytes(sink, file))
         return true; /* complete, and told so already */
-    if ((!r->whole || r->file != file) && !start(r, sink, file, part, err))
+    if (!start_new(r, sink, file, part, err))
         return false;
-    wn_hashing_feed(r->whole, bytes);
-    wn_hashing_feed(r->experts, bytes);
+    wn_hashing_feed(r->hashing, bytes);
     return true;
-}
-
-static bool end(struct wn_hashing **h, struct wn_err *err)
-{
-    struct wn_hashing *one = *h;
-
-    *h = NULL;
-    return wn_hashing_end(one, err);
 }
 
 bool wn_seal_complete(struct wn_seal *r, const struct wn_sink *sink, uint32_t file, const char *part,
                       struct wn_err *err)
 {
+    struct wn_hashing *h;
+
     if (!r->on)
         return true;
-    if ((!r->whole || r->file != file) && !start(r, sink, file, part, err))
+    if (!start_new(r, sink, file, part, err))
         return false;
-    if (!end(&r->whole, err) || !end(&r->experts, err))
-        return false;
-    for (size_t i = r->first; i < r->end; i++)
-        memcpy(r->part_digest + i * WN_EXPERT_DIGEST, r->some_digest + (i - r->first) * WN_DIGEST_BYTES,
-               WN_EXPERT_DIGEST);
-    return true;
+    h = r->hashing;
+    r->hashing = NULL;
+    return wn_hashing_end(h, err);
 }
 
 void wn_seal_release(struct wn_seal *r)

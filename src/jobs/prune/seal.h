@@ -1,6 +1,7 @@
 /*
- * What an output says of itself: SHA-256 of its files and experts, and where it comes from. docs/formats/provenance.md
- * is the form. Digests are taken on the way (jobs/hashing.h); a file's stand when it is complete.
+ * What an output says of itself: SHA-256 of its files, XXH3-128 of its experts, and where it comes from.
+ * docs/formats/provenance.md is the form. Digests are taken on the way (jobs/hashing.h); a file's stand when it is
+ * complete.
  */
 #ifndef WN_JOBS_PRUNE_SEAL_H
 #define WN_JOBS_PRUNE_SEAL_H
@@ -10,9 +11,8 @@
 #include "jobs/prune/keep.h"
 #include <winnow/prune.h>
 
-#define WN_SEAL_NAME     "winnow.json" /* in a folder; beside a GGUF: NAME.winnow.json */
-#define WN_CARD_NAME     "README.md"   /* may be written anew beside a model: it is no part of it */
-#define WN_EXPERT_DIGEST 16            /* bytes that are kept of the SHA-256 of an expert, and of a part of one */
+#define WN_SEAL_NAME "winnow.json" /* in a folder; beside a GGUF: NAME.winnow.json */
+#define WN_CARD_NAME "README.md"   /* may be written anew beside a model: it is no part of it */
 
 /* Bytes of one expert in one tensor. */
 struct wn_expert_part {
@@ -36,9 +36,9 @@ void wn_expert_parts_release(struct wn_expert_parts *p);
 /* An expert's digest is that of the digests of its parts, in file order. */
 struct wn_expert_digest {
     uint32_t layer, expert;
-    uint8_t digest[WN_EXPERT_DIGEST];
+    uint8_t digest[WN_CHECKSUM_BYTES];
 };
-/* Of all experts, by layer and number; free it. digest: [p->n][WN_EXPERT_DIGEST]. */
+/* Of all experts, by layer and number; free it. digest: [p->n][WN_CHECKSUM_BYTES]. */
 WN_CHECKED struct wn_expert_digest *wn_expert_digests(const struct wn_expert_parts *p, const uint8_t *digest, size_t *n,
                                                       struct wn_err *err);
 
@@ -46,16 +46,13 @@ WN_CHECKED struct wn_expert_digest *wn_expert_digests(const struct wn_expert_par
 struct wn_seal {
     bool on;
     struct wn_expert_parts parts;
-    uint8_t *part_digest; /* [parts.n][WN_EXPERT_DIGEST]; owned */
+    uint8_t *part_digest; /* [parts.n][WN_CHECKSUM_BYTES]; owned */
     uint8_t *file_digest; /* [files][WN_DIGEST_BYTES]; owned */
     uint32_t files;
     /* The file that is being written: */
-    struct wn_hashing *whole, *experts;
-    struct wn_hash_part all;   /* of it */
-    struct wn_hash_part *some; /* [end - first] */
-    uint8_t *some_digest;      /* [end - first][WN_DIGEST_BYTES] */
+    struct wn_hashing *hashing;
+    struct wn_hash_part *some; /* of its experts; owned */
     uint32_t file;
-    size_t first, end;
 };
 /* sink: begun, a dry run will do; all its files and tensors are known then. */
 WN_CHECKED bool wn_seal_init(struct wn_seal *r, const struct wn_sink *sink, enum wn_container container,

@@ -88,27 +88,21 @@ static struct wn_tensor source_tensor(const void *arg, size_t i)
 
 static bool hash_parts(const struct check *c, const struct wn_expert_parts *p, uint8_t *digest, struct wn_err *err)
 {
-    uint8_t one[WN_DIGEST_BYTES];
-
-    for (size_t i = 0; i < p->n; i++) {
-        const char *path = wn_source_file_at(c->out, p->part[i].file)->file.path;
-        struct wn_hashing *h = wn_hashing_start(path, &p->part[i].where, 1, one, err);
-
-        if (!h || !wn_hashing_end(h, err))
+    for (size_t i = 0; i < p->n; i++)
+        if (!wn_hash_file_part(&wn_source_file_at(c->out, p->part[i].file)->file, &p->part[i].where,
+                               digest + i * WN_CHECKSUM_BYTES, err))
             return false;
-        memcpy(digest + i * WN_EXPERT_DIGEST, one, WN_EXPERT_DIGEST);
-    }
     return true;
 }
 
 static bool expert_is_as_told(const struct check *c, const struct wn_expert_digest *e)
 {
-    char number[16], text[2 * WN_EXPERT_DIGEST + 1];
+    char number[16], text[2 * WN_CHECKSUM_BYTES + 1];
     const char *told;
 
     (void)snprintf(number, sizeof number, "%" PRIu32, e->layer);
-    told = json_string_value(json_array_get(json_object_get(json_object_get(c->root, "experts"), number), e->expert));
-    wn_hash_text(e->digest, WN_EXPERT_DIGEST, text);
+    told = json_string_value(json_array_get(json_object_get(wn_seal_experts(c->root), number), e->expert));
+    wn_hash_text(e->digest, WN_CHECKSUM_BYTES, text);
     return told && strcmp(told, text) == 0;
 }
 
@@ -137,13 +131,17 @@ static bool name_expert(const struct check *c, uint32_t file, struct wn_err *err
     struct wn_expert_digest *e = NULL;
     uint8_t *digest = NULL;
     size_t n = 0, i = 0;
-    bool ok = wn_expert_parts_find(&p, wn_source_container(c->out), wn_source_tensor_count(c->out), source_tensor,
-                                   c->out, err);
+    bool ok;
 
-    if (!ok)
+    if (!wn_seal_experts(c->root))
+        return wn_fail(err, WN_ERR_DIFFERENT,
+                       "'%s' is not as its record says, which has no " WN_SEAL_EXPERTS " of experts to tell more",
+                       name);
+    if (!wn_expert_parts_find(&p, wn_source_container(c->out), wn_source_tensor_count(c->out), source_tensor, c->out,
+                              err))
         return false;
     keep_experts_of(&p, file);
-    ok = (digest = wn_alloc(p.n, WN_EXPERT_DIGEST, err)) && hash_parts(c, &p, digest, err) &&
+    ok = (digest = wn_alloc(p.n, WN_CHECKSUM_BYTES, err)) && hash_parts(c, &p, digest, err) &&
          (e = wn_expert_digests(&p, digest, &n, err));
     while (ok && i < n && expert_is_as_told(c, &e[i]))
         i++;

@@ -89,11 +89,16 @@ static bool add_experts(json_t *root, const struct wn_seal *r, struct wn_err *er
             layer = json_array();
             json_object_set_new(layers, number, layer);
         }
-        json_array_append_new(layer, digest_text(e[i].digest, WN_EXPERT_DIGEST));
+        json_array_append_new(layer, digest_text(e[i].digest, WN_CHECKSUM_BYTES));
     }
     free(e);
-    json_object_set_new(root, "experts", layers);
+    json_object_set_new(root, "experts", json_pack("{so}", WN_SEAL_EXPERTS, layers));
     return e != NULL;
+}
+
+json_t *wn_seal_experts(const json_t *root)
+{
+    return json_object_get(json_object_get(root, "experts"), WN_SEAL_EXPERTS);
 }
 
 /* Of the parent's own record, when it has one: a chain that can be followed. */

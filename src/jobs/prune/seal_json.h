@@ -6,8 +6,9 @@
 
 #include <jansson.h>
 
-#define WN_SEAL_FORMAT "winnow-record"
-#define WN_SEAL_LIMIT  ((uint64_t)256 << 20)
+#define WN_SEAL_FORMAT  "winnow-record"
+#define WN_SEAL_EXPERTS "xxh3_128" /* the kind of the experts' digests, and the key that names it */
+#define WN_SEAL_LIMIT   ((uint64_t)256 << 20)
 
 /* The record of an open model, or NULL: there is none (err->msg is empty), or it cannot be read. */
 json_t *wn_seal_load(const struct wn_source *s, struct wn_err *err);
@@ -24,6 +25,9 @@ void wn_seal_digest(const struct wn_source *s, char text[2 * WN_DIGEST_BYTES + 1
  * Hidden files and all others (a card, notes, pictures) may be added. Of GGUFs and single files nothing is said.
  */
 WN_CHECKED bool wn_seal_check_names(const json_t *root, const struct wn_source *out, struct wn_err *err);
+
+/* {"1": [digest of each expert of layer 1]}, borrowed; NULL: there are none, or they are of another kind. */
+json_t *wn_seal_experts(const json_t *root);
 
 /*
  * "plan" of cut's record, a new reference, with "num_experts" and "keep": {"1": [old experts, in the new order]}. NULL:

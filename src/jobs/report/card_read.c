@@ -65,7 +65,7 @@ struct wn_card_experts wn_card_experts(const struct wn_card *c)
     for (uint32_t i = 0; config && i < config->layer_count; i++)
         count_experts(&e, config->layers[i].expert_count);
     if (!config)
-        json_object_foreach(json_object_get(c->record, "experts"), layer, list)
+        json_object_foreach(wn_seal_experts(c->record), layer, list)
             count_experts(&e, json_array_size(list));
     return e;
 }
