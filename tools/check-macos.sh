@@ -19,7 +19,7 @@ fi
 headers="$root/build/zig/headers"
 mkdir -p "$headers"
 for h in jansson.h jansson_config.h pcre2.h zip.h zipconf.h xxhash.h; do
-    found=$(find /usr/include -name "$h" | head -n 1)
+    found=$(find /usr/include -maxdepth 2 -name "$h" | head -n 1) # not those that compilers keep deeper down
     [ -n "$found" ] && cp "$found" "$headers/"
 done
 for d in openssl; do
