@@ -324,7 +324,10 @@ static bool copy_data(struct wn_outfile *o, const struct wn_file *from, uint64_t
     return copy_through_buffer(o, from, at + moved, n - moved, err);
 }
 
-/* Lets the disk read ahead of the copy, more than it would by itself: a hint, which waits for nothing. */
+/*
+ * Lets the disk read ahead of the copy, more than it would by itself: a hint, which waits for nothing. Not of holes: the
+ * system would fill memory with their zeros.
+ */
 static void begin_reading(const struct wn_file *from, uint64_t at, uint64_t n)
 {
     if (n == 0)
@@ -340,7 +343,6 @@ bool wn_outfile_copy(struct wn_outfile *o, const struct wn_file *from, uint64_t 
     if (!wn_span_fits(at, n, from->bytes))
         return wn_fail(err, WN_ERR_FORMAT, "'%s': %" PRIu64 " bytes at %" PRIu64 " run past its end (%" PRIu64 ")",
                        from->path, n, at, from->bytes);
-    begin_reading(from, at, n);
     while (at < end) {
         off_t data = lseek(from->fd, (off_t)at, SEEK_DATA), hole;
 
@@ -356,6 +358,7 @@ bool wn_outfile_copy(struct wn_outfile *o, const struct wn_file *from, uint64_t 
         hole = lseek(from->fd, (off_t)at, SEEK_HOLE);
         if (hole < 0 || (uint64_t)hole > end)
             hole = (off_t)end;
+        begin_reading(from, at, (uint64_t)hole - at);
         if (!copy_data(o, from, at, (uint64_t)hole - at, err))
             return false;
         at = (uint64_t)hole;
