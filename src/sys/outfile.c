@@ -325,8 +325,8 @@ static bool copy_data(struct wn_outfile *o, const struct wn_file *from, uint64_t
 }
 
 /*
- * Lets the disk read ahead of the copy, more than it would by itself: a hint, which waits for nothing. Not of holes: the
- * system would fill memory with their zeros.
+ * Lets the disk read ahead of the copy, more than it would by itself: a hint, which waits for nothing. Not for holes:
+ * the system would fill memory with their zeros.
  */
 static void begin_reading(const struct wn_file *from, uint64_t at, uint64_t n)
 {
