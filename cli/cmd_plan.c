@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define UNTOLD (-1)
+#define UNTOLD (-1) /* --power: 0 is a number that is refused */
 
 static struct {
     char *keep, *weights, *criterion, *mode, *budget, *model, *lo_model, *fit, *size;
@@ -267,12 +267,10 @@ static void tell_better_budget(const char *archive, struct wn_plan_options p, en
     if (basis == WN_BASIS_NONE || !wn_plan_make(archive, &p, &plan, &kept, &ignored))
         return;
     if (kept.loss_same > LOSES * kept.loss)
-        talk(
-            "--budget %s is predicted to lose %.1f %% less with as many experts%s: layers then keep different numbers, "
-            "which "
-            "winnow and MLX loaders for K3 read, llama.cpp and others do not",
-            wn_plan_basis_name(basis), 100 * (1 - kept.loss / kept.loss_same),
-            basis == WN_BASIS_PROXY ? ", at best" : "");
+        talk("--budget %s is predicted to lose %.1f %% less with as many experts%s: layers then keep different "
+             "numbers, which winnow and MLX loaders for K3 read, llama.cpp and others do not",
+             wn_plan_basis_name(basis), 100 * (1 - kept.loss / kept.loss_same),
+             basis == WN_BASIS_PROXY ? ", at best" : "");
     wn_plan_kept_release(&kept);
     wn_plan_release(&plan);
 }
@@ -319,7 +317,7 @@ static int make(const char *archive, const struct wn_plan_options *p, const stru
         warn_of_raw(&plan);
     warn_of_losers(&kept);
     code = size_and_write(&shown, &plan, &ledger, &err) ? show(&shown) : talk_failed(&err);
-    if (code == EXIT_SUCCESS && p->mode == WN_PLAN_UNIFORM && !common.quiet)
+    if (code == EXIT_DONE && p->mode == WN_PLAN_UNIFORM && !common.quiet)
         tell_better_budget(archive, *p, kept.basis);
     wn_plan_kept_release(&kept);
     wn_plan_release(&plan);
