@@ -6,7 +6,9 @@
  *
  * Waiting, on both sides, first spins for SPIN_SECONDS and then sleeps on a condition. The order of the atomic steps is
  * what keeps a wake-up from being lost: each side first says what it does and then looks at what the other said, so at
- * least one of two that meet sees the other (all are sequentially consistent for that).
+ * least one of two that meet sees the other (all are sequentially consistent for that). What is said is said by an
+ * exchange or an addition, not by a store: qemu 7.2 lets a load pass an ARM store before it (its STLR has no barrier
+ * behind it on x86), and what a processor does for an exchange it does for a sequentially consistent store as well.
  */
 #include <winnow/pool.h>
 
@@ -151,7 +153,7 @@ static void quiet_wait(struct wn_pool *pool)
     if (spin_until(pool, &pool->inside, 0, true))
         return;
     pthread_mutex_lock(&pool->sleep);
-    atomic_store(&pool->caller_sleeps, true);
+    atomic_exchange(&pool->caller_sleeps, true);
     while (atomic_load(&pool->inside) != 0)
         pthread_cond_wait(&pool->quiet, &pool->sleep);
     atomic_store(&pool->caller_sleeps, false);
@@ -175,7 +177,7 @@ void wn_pool_run(struct wn_pool *pool, wn_piece_fn *fn, void *arg, size_t pieces
         atomic_store(&pool->open, true);
         round_announce(pool);
         take_pieces(pool, 0);
-        atomic_store(&pool->open, false);
+        atomic_exchange(&pool->open, false);
         quiet_wait(pool);
     }
     atomic_store(&pool->busy, false);
