@@ -16,7 +16,7 @@
 static struct {
     const char **texts;
     char *against, *masked, *plan, *work, *ram, *ghosts, *saliency;
-    int window, stream, fresh;
+    int window, stream, fresh, force_plan;
     long long max_windows;
 } o;
 
@@ -29,6 +29,8 @@ static const struct poptOption table[] = {
      "PLAN.json"},
     {"ghosts", 0, POPT_ARG_STRING, &o.ghosts, 0, GHOSTS_HELP, "MODE"},
     {"saliency", 0, POPT_ARG_STRING, &o.saliency, 0, "with --masked and --ghosts mean: where the means are", "SAL.npz"},
+    {"force-plan", 0, POPT_ARG_NONE, &o.force_plan, 0, "with --masked: accept a plan, or means, of another model",
+     NULL},
     {"plan", 'p', POPT_ARG_STRING, &o.plan, 0, "what MODEL was cut by, where it does not tell itself", "PLAN.json"},
     {"window", 'w', POPT_ARG_INT, &o.window, 0, "tokens per window (default 512)", "N"},
     {"max-windows", 'n', POPT_ARG_LONGLONG, &o.max_windows, 0, "score at most this many windows of each text", "N"},
@@ -334,6 +336,8 @@ static bool check_call(const struct command *self, struct wn_eval_options *e)
         return opt_wrong(self, "--saliency is for --masked with --ghosts mean"), false;
     if (o.masked && e->ghosts == WN_GHOSTS_MEAN && !o.saliency)
         return opt_wrong(self, "--ghosts mean: --saliency names the archive with the means"), false;
+    if (o.force_plan && !o.masked)
+        return opt_wrong(self, "--force-plan is for --masked"), false;
     if ((o.work || o.fresh) && !o.stream)
         return opt_wrong(self, "--%s is for --stream", o.work ? "work" : "fresh"), false;
     return !o.ram || opt_bytes(self, "ram", o.ram, &e->ram);
@@ -356,6 +360,7 @@ static int run(const struct command *self, int argc, const char **argv)
     e.max_windows = (uint64_t)o.max_windows;
     e.masked = o.masked;
     e.plan = o.plan;
+    e.force_plan = o.force_plan;
     e.saliency = o.saliency;
     e.stream = o.stream;
     e.work = o.work;

@@ -15,7 +15,7 @@
 static struct {
     char *corpus, *out, *work, *ram, *keep, *criterion, *weights, *ghosts;
     long long tokens;
-    int sequence, fresh, force, dry_run;
+    int sequence, fresh, force, force_plan, dry_run;
 } o;
 
 static const struct poptOption table[] = {
@@ -33,6 +33,7 @@ static const struct poptOption table[] = {
      "what the experts that go give: off (the router takes its next choice; the default), skip (nothing) or mean "
      "(their mean output, of an archive with means)",
      "MODE"},
+    {"force-plan", 0, POPT_ARG_NONE, &o.force_plan, 0, "accept an archive of another model", NULL},
     {"ram", 0, POPT_ARG_STRING, &o.ram, 0, "refuse to start when more memory would be needed", "SIZE"},
     {"work", 0, POPT_ARG_STRING, &o.work, 0, "folder of the resumable state (default: OUT.npz.work)", "DIR"},
     {"fresh", 0, POPT_ARG_NONE, &o.fresh, 0, "start anew, whatever an earlier run left", NULL},
@@ -180,6 +181,7 @@ static int run(const struct command *self, int argc, const char **argv)
     p.corpus = o.corpus;
     p.out = o.out;
     p.overwrite = o.force;
+    p.force_plan = o.force_plan;
     p.kept = p.kept_count ? kept : NULL;
     p.criterion = o.criterion;
     p.weights = p.weight_count ? weights : NULL;

@@ -16,7 +16,7 @@ static const struct poptOption table[] = {
      "what is dropped may still be chosen: skip (it gives nothing), mean (its mean output), off (default)", "MODE"},
     {"saliency", 0, POPT_ARG_STRING, &o.cut.saliency, 0, "the archive with the means of --ghosts mean", "SAL.npz"},
     CUT_OPTIONS(o.cut),
-    {"force-plan", 0, POPT_ARG_NONE, &o.cut.force_plan, 0, "accept a plan that was made for another model", NULL},
+    {"force-plan", 0, POPT_ARG_NONE, &o.cut.force_plan, 0, "accept a plan, or means, of another model", NULL},
     POPT_TABLEEND};
 
 static int run(const struct command *self, int argc, const char **argv)

@@ -64,6 +64,7 @@ struct wn_eval_options {
      */
     enum wn_ghosts ghosts;
     const char *saliency;
+    bool force_plan; /* with masked: accept a plan, or means, whose model fingerprint is another's */
     /* What the model was cut by, a plan's file, for the misroute rate; NULL: what its config.json tells (reap.keep). */
     const char *plan;
 

@@ -35,6 +35,7 @@ struct wn_layer_probe_options {
     const struct wn_source_weight *weights;
     size_t weight_count;
     enum wn_ghosts ghosts; /* what the dropped give in their layer; WN_GHOSTS_BUILT is off. Means are the archive's */
+    bool force_plan;       /* accept an archive whose model fingerprint is another's, as prune does a plan's */
     uint32_t sequence;     /* tokens; 0: 512 */
     uint64_t max_tokens;   /* 0: WN_PROBE_TOKENS. Whole sequences, evenly from the front of the corpus: the mix stays */
     const char *work; /* folder of the resumable state (its parent must exist); NULL: OUT.work. Removed when done */

@@ -106,7 +106,7 @@ static struct wn_session *ghost_session(struct wn_weights **w, struct wn_dropped
 
     eval_make_plan(&plan, c);
     CHECK_OK(wn_dropped_init(d, &plan, c, NULL, &err), &err);
-    CHECK_OK(wn_dropped_make_ghosts(d, WN_GHOSTS_SKIP, NULL, eval_parent, &err), &err);
+    CHECK_OK(wn_dropped_make_ghosts(d, WN_GHOSTS_SKIP, NULL, eval_parent, false, &err), &err);
     wn_plan_release(&plan);
     *w = wn_weights_load(eval_parent, &err);
     CHECK_OK(*w, &err);
@@ -153,8 +153,18 @@ static void the_meter_counts_what_the_router_gave_to_ghosts(void **state)
     free(ids);
 }
 
-/* An archive of nothing but means: small numbers, all different. */
-static const char *write_means(uint32_t width)
+static void tell_model(struct wn_npz *z, const char *fingerprint)
+{
+    struct wn_npy name;
+    struct wn_err err;
+
+    CHECK_OK(wn_npy_init(&name, WN_NPY_UNICODE, 16, 0, NULL, &err), &err);
+    CHECK_OK(wn_npy_set_string(&name, 0, fingerprint, &err), &err);
+    CHECK_OK(wn_npz_add(z, "winnow_model", &name, &err), &err);
+}
+
+/* An archive of nothing but means: small numbers, all different. fingerprint: of its model, or NULL. */
+static const char *write_means(uint32_t width, const char *fingerprint)
 {
     const struct wn_config *c = wn_model_config(eval_parent);
     const uint64_t shape[] = {c->layer_count, c->expert_count, width};
@@ -167,6 +177,8 @@ static const char *write_means(uint32_t width)
     for (uint64_t i = 0; i < means.elements; i++)
         ((uint16_t *)means.data)[i] = (uint16_t)(0x2000 + i * 2654435761u % 0x0800 + (i % 3 ? 0x8000 : 0));
     CHECK_OK(wn_npz_add(&z, "mean_out", &means, &err), &err);
+    if (fingerprint)
+        tell_model(&z, fingerprint);
     CHECK_OK(wn_npz_write(&z, path, true, &err), &err);
     wn_npz_release(&z);
     return path;
@@ -209,6 +221,7 @@ static double check_law(struct wn_model *build, enum wn_ghosts mode, const char 
     double nll;
 
     o.saliency = mode == WN_GHOSTS_MEAN ? means : NULL;
+    o.force_plan = true; /* the archive tells no model */
     CHECK_OK(wn_model_set_ghosts(build, mode, &err), &err);
     masked = eval_run(eval_parent, 2, o);
     made = eval_run(build, 2, built);
@@ -229,7 +242,7 @@ static void a_plan_and_a_build_with_ghosts_have_the_same_bits(void **state)
     char means[600]; /* names of test files do not last */
 
     (void)state;
-    snprintf(means, sizeof means, "%s", write_means(wn_model_config(eval_parent)->latent_size));
+    snprintf(means, sizeof means, "%s", write_means(wn_model_config(eval_parent)->latent_size, NULL));
     for (size_t f = 0; f < sizeof formats / sizeof formats[0]; f++) {
         struct wn_model *build = build_with(WN_GHOSTS_MEAN, means, formats[f]);
         double off = check_law(build, WN_GHOSTS_OFF, means), skip = check_law(build, WN_GHOSTS_SKIP, means);
@@ -252,7 +265,8 @@ static void means_of_another_width_are_refused(void **state)
 
     (void)state;
     assert_non_null(pool);
-    o.saliency = write_means(wn_model_config(eval_parent)->latent_size + 1);
+    o.saliency = write_means(wn_model_config(eval_parent)->latent_size + 1, NULL);
+    o.force_plan = true;
     assert_false(wn_eval(eval_parent, pool, &o, NULL, &r, &err));
     assert_non_null(strstr(err.msg, "channels"));
     wn_pool_free(pool);
@@ -269,6 +283,76 @@ static void expect_refused(struct wn_eval_options o, const char *why)
     assert_int_equal(err.code, WN_ERR_ARG);
     assert_non_null(strstr(err.msg, why));
     wn_pool_free(pool);
+}
+
+/* The whole model in another container, and so with another fingerprint. */
+static struct wn_model *parent_as_gguf(void)
+{
+    const char *out = wn_test_path(eval_folder, "whole.gguf");
+    struct wn_prune_options po = {.source = wn_model_path(eval_parent),
+                                  .model = eval_parent,
+                                  .out = out,
+                                  .format = WN_FORMAT_GGUF,
+                                  .rest_bits = 16};
+    struct wn_prune_result r;
+    struct wn_model *m;
+    struct wn_err err;
+
+    CHECK_OK(wn_prune(&po, NULL, &r, &err), &err);
+    m = wn_model_open(out, &err);
+    CHECK_OK(m, &err);
+    return m;
+}
+
+static void check_another(const struct wn_model *m, struct wn_eval_options o, const char *why)
+{
+    struct outcome here, there;
+    struct wn_eval_result r;
+    struct wn_err err;
+    struct wn_pool *pool = wn_pool_new(1, &err);
+
+    assert_non_null(pool);
+    o.max_windows = 1;
+    o.against = NULL;
+    here = eval_run(eval_parent, 2, o);
+    CHECK_FAILS(wn_eval(m, pool, &o, NULL, &r, &err), &err, why);
+    assert_true(wn_test_contains(err.msg, "--force-plan takes it all the same"));
+    o.force_plan = true;
+    there = eval_run(m, 2, o);
+    eval_check_same(&here, &there, 2);
+    eval_release(&here);
+    eval_release(&there);
+    wn_pool_free(pool);
+}
+
+static void means_and_plans_of_another_model_are_refused_unless_forced(void **state)
+{
+    struct wn_eval_options o = ghost_options(WN_GHOSTS_MEAN);
+    char own[17], path[600];
+    struct wn_model *gguf = parent_as_gguf();
+    struct wn_plan plan;
+    struct wn_err err;
+
+    (void)state;
+    wn_source_fingerprint(wn_model_source(eval_parent), own);
+    o.saliency = write_means(wn_model_config(eval_parent)->latent_size, own);
+    check_another(gguf, o, "means.npz': its means are of a model with the fingerprint");
+    o = ghost_options(WN_GHOSTS_OFF);
+    snprintf(path, sizeof path, "%s/told.json", eval_folder);
+    eval_make_plan(&plan, wn_model_config(eval_parent));
+    memcpy(plan.model_fingerprint, own, sizeof own);
+    CHECK_OK(wn_plan_write(&plan, path, false, &err), &err);
+    wn_plan_release(&plan);
+    o.masked = path;
+    check_another(gguf, o, "told.json': the plan was made for a model with the fingerprint");
+    wn_model_close(gguf);
+    /* an archive that does not tell might be anyone's */
+    o = ghost_options(WN_GHOSTS_MEAN);
+    o.saliency = write_means(wn_model_config(eval_parent)->latent_size, NULL);
+    expect_refused(o, "its means are of a model with the fingerprint (none told)");
+    o = eval_options(WINDOW, 2);
+    o.force_plan = true;
+    expect_refused(o, "and there is none");
 }
 
 static void ghosts_without_a_plan_or_means_without_an_archive_are_refused(void **state)
@@ -292,6 +376,7 @@ int main(void)
         cmocka_unit_test(the_meter_counts_what_the_router_gave_to_ghosts),
         cmocka_unit_test(a_plan_and_a_build_with_ghosts_have_the_same_bits),
         cmocka_unit_test(means_of_another_width_are_refused),
+        cmocka_unit_test(means_and_plans_of_another_model_are_refused_unless_forced),
         cmocka_unit_test(ghosts_without_a_plan_or_means_without_an_archive_are_refused),
     };
 

@@ -431,6 +431,31 @@ static void an_archive_of_another_model_is_refused(void **state)
     refused(p, "the archive has 7 layers, the model 8");
 }
 
+static void an_archive_of_another_fingerprint_is_refused_unless_forced(void **state)
+{
+    struct probing p = probe_fresh();
+    static char path[512];
+    struct wn_saliency s;
+    struct wn_err err;
+
+    (void)state;
+    (void)snprintf(path, sizeof path, "%s/s.npz", wn_test_folder());
+    CHECK_OK(wn_saliency_read(&s, probe_archive, &err), &err);
+    s.model_fingerprint[3] ^= 1;
+    CHECK_OK(wn_saliency_write(&s, path, false, &err), &err);
+    p.o.archive = path;
+    refused(p, "the archive is of a model with the fingerprint");
+    p.o.force_plan = true;
+    CHECK_OK(probe_run(&p, &err), &err);
+    /* and one that does not tell is taken, as a plan is */
+    s.model_fingerprint[0] = 0;
+    CHECK_OK(wn_saliency_write(&s, path, true, &err), &err);
+    wn_saliency_release(&s);
+    p = probe_fresh();
+    p.o.archive = path;
+    CHECK_OK(probe_run(&p, &err), &err);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -443,6 +468,7 @@ int main(void)
         cmocka_unit_test(the_disk_it_takes_is_what_it_said),
         cmocka_unit_test(what_cannot_be_probed_is_refused),
         cmocka_unit_test(an_archive_of_another_model_is_refused),
+        cmocka_unit_test(an_archive_of_another_fingerprint_is_refused_unless_forced),
     };
 
     return cmocka_run_group_tests(tests, probe_make_archive, NULL);

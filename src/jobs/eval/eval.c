@@ -4,6 +4,7 @@
  */
 #include "base/alloc.h"
 #include "jobs/eval/eval_need.h"
+#include "jobs/made_for.h"
 #include "model/weights.h"
 
 #include <inttypes.h>
@@ -51,11 +52,24 @@ static bool check_options(const struct wn_eval_job *e, struct wn_err *err)
     if (o->plan && o->masked)
         return wn_fail(err, WN_ERR_ARG,
                        "a plan for the misroute rate and another one to mask with: one of them is wanted");
+    if (!o->masked && o->force_plan)
+        return wn_fail(err, WN_ERR_ARG, "a plan of another model is taken to mask with, and there is none");
     if (!o->masked && (o->ghosts != WN_GHOSTS_BUILT || o->saliency))
         return wn_fail(err, WN_ERR_ARG, "a plan to mask with says which experts become ghosts, and there is none");
     if (o->plan && !o->against)
         return wn_fail(err, WN_ERR_ARG, "a plan tells what was dropped of a parent, and there is none");
     return check_domains(o, err);
+}
+
+/* What is dropped of the model at hand is a matter of this very model; a plan need not tell which that is. */
+static bool fits_model(const struct wn_eval_job *e, const struct wn_plan *p, struct wn_err *err)
+{
+    const struct wn_model *m = e->side[WN_EVAL_MODEL].model;
+
+    if (!e->o->masked)
+        return wn_dropped_check_plan(m, p, err);
+    return e->o->force_plan || !*p->model_fingerprint ||
+           wn_made_for("the plan was made for", p->model_fingerprint, wn_model_source(m), NULL, err);
 }
 
 /* masked: experts of the model that are never chosen; e->dropped: those of the parent that the misroute rate counts. */
@@ -65,7 +79,8 @@ static bool apply_plan(struct wn_eval_job *e, const struct wn_plan *p, struct wn
 
     if (e->o->masked) {
         if (!wn_dropped_init(masked, p, mine, NULL, err) ||
-            !wn_dropped_make_ghosts(masked, e->o->ghosts, e->o->saliency, e->side[WN_EVAL_MODEL].model, err))
+            !wn_dropped_make_ghosts(masked, e->o->ghosts, e->o->saliency, e->side[WN_EVAL_MODEL].model,
+                                    e->o->force_plan, err))
             return false;
         e->side[WN_EVAL_MODEL].masked = masked;
     }
@@ -83,8 +98,7 @@ static bool find_dropped(struct wn_eval_job *e, struct wn_dropped *masked, struc
         if (!wn_plan_read(&plan, path, err))
             return false;
         (void)snprintf(e->result->plan_sha256, sizeof e->result->plan_sha256, "%s", plan.sha256);
-        ok = (e->o->masked || wn_dropped_check_plan(e->side[WN_EVAL_MODEL].model, &plan, err)) &&
-             apply_plan(e, &plan, masked, err);
+        ok = fits_model(e, &plan, err) && apply_plan(e, &plan, masked, err);
         wn_plan_release(&plan);
         e->result->dropped = "plan";
         return ok || wn_fail_in(err, "'%s'", path);

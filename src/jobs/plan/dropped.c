@@ -2,6 +2,7 @@
 #include "jobs/plan/dropped.h"
 
 #include "base/alloc.h"
+#include "jobs/made_for.h"
 #include "jobs/prune/means.h"
 #include "jobs/prune/seal_json.h"
 
@@ -210,16 +211,13 @@ static bool number_ghosts(struct wn_dropped *d, const struct wn_config *whole, s
     return true;
 }
 
-static bool check_means(const struct wn_means *m, const struct wn_model *whole, struct wn_err *err)
+static bool check_means(const struct wn_means *m, const struct wn_model *whole, bool force, struct wn_err *err)
 {
     const struct wn_config *c = wn_model_config(whole);
     uint32_t width = c->latent_size ? c->latent_size : c->hidden_size;
-    char fingerprint[17];
 
-    wn_source_fingerprint(wn_model_source(whole), fingerprint);
-    if (m->model_fingerprint[0] && strcmp(m->model_fingerprint, fingerprint) != 0)
-        return wn_fail(err, WN_ERR_ARG, "its means are those of another model (%s, not %s)", m->model_fingerprint,
-                       fingerprint);
+    if (!force && !wn_made_for("its means are of", m->model_fingerprint, wn_model_source(whole), NULL, err))
+        return false;
     if (m->layers != c->layer_count || m->experts < c->expert_count || m->width != width)
         return wn_fail(err, WN_ERR_ARG,
                        "its means are of %" PRIu32 " layers, %" PRIu32 " experts and %" PRIu32
@@ -276,24 +274,25 @@ static bool gather_means(struct wn_dropped *d, struct wn_means *m, const struct 
     return to != NULL;
 }
 
-static bool read_means(struct wn_dropped *d, const char *saliency, const struct wn_model *whole, struct wn_err *err)
+static bool read_means(struct wn_dropped *d, const char *saliency, const struct wn_model *whole, bool force,
+                       struct wn_err *err)
 {
     struct wn_means *m = wn_means_open(saliency, err);
-    bool ok = m && check_means(m, whole, err) && gather_means(d, m, wn_model_config(whole), err);
+    bool ok = m && check_means(m, whole, force, err) && gather_means(d, m, wn_model_config(whole), err);
 
     wn_means_close(m);
     return ok;
 }
 
 bool wn_dropped_make_ghosts(struct wn_dropped *d, enum wn_ghosts mode, const char *saliency,
-                            const struct wn_model *whole, struct wn_err *err)
+                            const struct wn_model *whole, bool force, struct wn_err *err)
 {
     if (mode != WN_GHOSTS_SKIP && mode != WN_GHOSTS_MEAN)
         return true;
     if (mode == WN_GHOSTS_MEAN && !saliency)
         return wn_fail(err, WN_ERR_ARG, "the means of ghosts come from a saliency archive, and none is named");
     return number_ghosts(d, wn_model_config(whole), err) &&
-           (mode == WN_GHOSTS_SKIP || read_means(d, saliency, whole, err) || wn_fail_in(err, "'%s'", saliency));
+           (mode == WN_GHOSTS_SKIP || read_means(d, saliency, whole, force, err) || wn_fail_in(err, "'%s'", saliency));
 }
 
 void wn_dropped_mask(const struct wn_dropped *d, struct wn_layer *layer)

@@ -41,10 +41,11 @@ static inline bool wn_dropped_at(const struct wn_dropped *d, uint32_t layer, uin
 
 /*
  * Makes ghosts of them: with WN_GHOSTS_MEAN they give the means of `saliency`, an archive of the whole model;
- * WN_GHOSTS_SKIP: nothing. Other modes leave them as they are. The archive is read here only.
+ * WN_GHOSTS_SKIP: nothing. Other modes leave them as they are. The archive is read here only. One that is of another
+ * model by its fingerprint, or does not tell, is refused, but with `force`.
  */
 WN_CHECKED bool wn_dropped_make_ghosts(struct wn_dropped *d, enum wn_ghosts mode, const char *saliency,
-                                       const struct wn_model *whole, struct wn_err *err);
+                                       const struct wn_model *whole, bool force, struct wn_err *err);
 
 /*
  * In a bound layer of the whole model the router never chooses what is dropped, or takes them for ghosts: it has the

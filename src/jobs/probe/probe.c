@@ -4,7 +4,6 @@
 #include "base/alloc.h"
 #include "jobs/output_try.h"
 #include "jobs/probe/probe_parts.h"
-#include "jobs/talk.h"
 #include "sys/clock.h"
 
 #include <inttypes.h>
@@ -148,26 +147,12 @@ static bool finish(struct wn_probing_run *r, struct wn_err *err)
     return wn_store_finish(&r->store, &p, write_archive, r, err);
 }
 
-static void note_model(const struct wn_probing_run *r)
-{
-    char fingerprint[17], line[256];
-
-    wn_source_fingerprint(wn_model_source(r->p.model), fingerprint);
-    if (!*r->p.archive.model_fingerprint || strcmp(fingerprint, r->p.archive.model_fingerprint) == 0)
-        return;
-    (void)snprintf(line, sizeof line,
-                   "the archive is of a model with the fingerprint %s, this one has %s: the same in another container?",
-                   r->p.archive.model_fingerprint, fingerprint);
-    wn_job_note(r->job, line);
-}
-
 static bool run(struct wn_probing_run *r, struct wn_err *err)
 {
     const struct wn_layer_probe_options *o = r->p.options;
 
     if (o->told && !o->told(o->told_arg, &r->p.need))
         return wn_fail(err, WN_ERR_CANCELED, "stopped on request (what it takes was told, nothing was written)");
-    note_model(r);
     return open_store(r, err) && init_buffers(r, err) && wn_probing_walk(r, err) && wn_probing_score(r, err) &&
            finish(r, err);
 }

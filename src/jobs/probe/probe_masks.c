@@ -144,7 +144,7 @@ static bool make_dropped(struct wn_probing *p, struct wn_err *err)
         if (!d->flags)
             return false;
         memcpy(d->flags, p->probes.mask + i * flags, flags);
-        if (!wn_dropped_make_ghosts(d, p->options->ghosts, p->options->archive, p->model, err))
+        if (!wn_dropped_make_ghosts(d, p->options->ghosts, p->options->archive, p->model, p->options->force_plan, err))
             return false;
     }
     return p->dropped != NULL;

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/checked.h"
 #include "base/number.h"
+#include "jobs/made_for.h"
 #include "jobs/prune/keep.h"
 #include "jobs/probe/probe_parts.h"
 #include "jobs/probe/probe_work.h"
@@ -66,6 +67,9 @@ static bool check_archive(const struct wn_probing *p, struct wn_err *err)
                            "layer %" PRIu32 " has %" PRIu32 " experts in the archive and %" PRIu32 " in the model", i,
                            s->layer_experts[i], experts);
     }
+    if (!p->options->force_plan && *s->model_fingerprint &&
+        !wn_made_for("the archive is of", s->model_fingerprint, wn_model_source(p->model), NULL, err))
+        return false;
     return s->source_count > 0 || wn_fail(err, WN_ERR_ARG, "the archive has no sums per source");
 }
 

@@ -9,6 +9,7 @@
 #include <winnow/prune.h>
 
 #include "base/alloc.h"
+#include "jobs/made_for.h"
 #include "jobs/prune/prune_parts.h"
 #include "jobs/talk.h"
 #include "model/weights.h"
@@ -78,40 +79,24 @@ static bool check_options(const struct wn_prune_options *o, struct wn_err *err)
 static bool check_fingerprint(const struct wn_pruning *p, struct wn_err *err)
 {
     const struct wn_plan *plan = p->o->plan;
-    char own[17], other[17] = "";
 
-    if (!plan || !*plan->model_fingerprint || p->o->force_plan)
-        return true;
-    wn_source_fingerprint(p->source, own);
-    if (p->low) /* the smaller one is the one that a saliency is likely of */
-        wn_source_fingerprint(p->low, other);
-    if (strcmp(own, plan->model_fingerprint) == 0 || strcmp(other, plan->model_fingerprint) == 0)
-        return true;
-    return wn_fail(
-        err, WN_ERR_ARG,
-        "the plan was made for a model with the fingerprint %s, '%s' has %s (the same model in another format "
-        "has another one: --force-plan takes the plan all the same)",
-        plan->model_fingerprint, p->o->source, own);
+    /* of two parents the smaller one is the one that a saliency is likely of */
+    return !plan || !*plan->model_fingerprint || p->o->force_plan ||
+           wn_made_for("the plan was made for", plan->model_fingerprint, p->source, p->low, err);
 }
 
 /* The archive must have been measured on this very model. */
 static bool open_means(struct wn_pruning *p, struct wn_err *err)
 {
     const struct wn_prune_options *o = p->o;
-    char own[17];
 
     if (o->ghosts != WN_GHOSTS_MEAN || !o->saliency)
         return true;
     p->means = wn_means_open(o->saliency, err);
     if (!p->means)
         return false;
-    wn_source_fingerprint(p->source, own);
-    return o->force_plan || strcmp(own, p->means->model_fingerprint) == 0 ||
-           wn_fail(err, WN_ERR_ARG,
-                   "'%s': its means are of a model with the fingerprint %s, '%s' has %s (the same model in another "
-                   "format has another one: --force-plan takes the plan all the same)",
-                   o->saliency, *p->means->model_fingerprint ? p->means->model_fingerprint : "(none told)", o->source,
-                   own);
+    return o->force_plan || wn_made_for("its means are of", p->means->model_fingerprint, p->source, NULL, err) ||
+           wn_fail_in(err, "'%s'", o->saliency);
 }
 
 /* Files that stay as the source has them keep their names and records; others cannot have records of their own. */
