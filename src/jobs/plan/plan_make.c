@@ -6,10 +6,10 @@
  * layer's sum. Raw sums would starve the early layers: their outputs are small next to those of late ones, and no less
  * needed.
  */
+#include "jobs/plan/plan_make.h"
 #include "base/alloc.h"
 #include "base/number.h"
 #include "jobs/plan/fit.h"
-#include "jobs/plan/plan_loss.h"
 #include "quant/affine.h"
 
 #include <inttypes.h>
@@ -20,23 +20,6 @@
 
 #define LO_BITS        2
 #define FLOOR_IN_TOP_K 4 /* below 4 x top-k the router has too little to choose from */
-
-/* What a plan is made from. */
-struct making {
-    const struct wn_saliency *s;
-    const struct wn_plan_options *o;
-    enum wn_criterion criterion;
-    double *factor; /* [source] of weighed sources; NULL: as they were counted. Owned */
-    struct wn_choice choice;
-    uint32_t keep;       /* experts per layer that were asked for; 0: a budget in bytes was */
-    struct wn_loss loss; /* basis WN_BASIS_NONE: nothing to predict by */
-    double loss_bound;   /* 0: not looked for */
-};
-
-static bool by_loss(const struct wn_plan_options *o)
-{
-    return o->mode == WN_PLAN_PROBE || o->mode == WN_PLAN_PROXY;
-}
 
 static int rising(const void *a, const void *b)
 {
@@ -57,7 +40,7 @@ static double largest_norm(const struct wn_saliency *s, uint32_t layer, uint32_t
 }
 
 /* The loudest come to the front of the ranking, among themselves in its order. */
-static bool protect(const struct making *m, struct wn_choice_layer *l, struct wn_err *err)
+static bool protect(const struct wn_making *m, struct wn_choice_layer *l, struct wn_err *err)
 {
     struct wn_ranked *loud = wn_alloc(2 * (size_t)l->experts, sizeof *loud, err), *sorted = loud + l->experts;
     uint32_t n = 0, count = m->choice.protect;
@@ -81,7 +64,7 @@ static bool protect(const struct making *m, struct wn_choice_layer *l, struct wn
     return true;
 }
 
-static bool rank_layer(const struct making *m, struct wn_choice_layer *l, double *sum, struct wn_err *err)
+static bool rank_layer(const struct wn_making *m, struct wn_choice_layer *l, double *sum, struct wn_err *err)
 {
     l->rank = wn_alloc(l->experts, sizeof *l->rank, err);
     l->before = l->rank ? wn_alloc((size_t)l->experts + 1, sizeof *l->before, err) : NULL;
@@ -100,7 +83,7 @@ static bool rank_layer(const struct making *m, struct wn_choice_layer *l, double
 }
 
 /* before[] in shares of the layer's sum; raw: so that all layers' mean is the share of the whole. */
-static void add_before(struct making *m, const double *sums)
+static void add_before(struct wn_making *m, const double *sums)
 {
     double all = 0;
 
@@ -115,7 +98,7 @@ static void add_before(struct making *m, const double *sums)
     }
 }
 
-static bool rank_all(struct making *m, struct wn_err *err)
+static bool rank_all(struct wn_making *m, struct wn_err *err)
 {
     const struct wn_saliency *s = m->s;
     double *sums = wn_alloc(s->layer_count, sizeof *sums, err);
@@ -139,7 +122,7 @@ static bool rank_all(struct making *m, struct wn_err *err)
 
 /* ---- how many ---- */
 
-static bool decide_floor(struct making *m, struct wn_err *err)
+static bool decide_floor(struct wn_making *m, struct wn_err *err)
 {
     const struct wn_saliency *s = m->s;
     uint64_t usual = (uint64_t)FLOOR_IN_TOP_K * s->top_k;
@@ -163,7 +146,7 @@ static bool decide_floor(struct making *m, struct wn_err *err)
 }
 
 /* So many in each layer, checked against floor and layers. */
-static bool check_count(const struct making *m, uint64_t keep, struct wn_err *err)
+static bool check_count(const struct wn_making *m, uint64_t keep, struct wn_err *err)
 {
     const struct wn_saliency *s = m->s;
 
@@ -187,7 +170,7 @@ static bool check_count(const struct making *m, uint64_t keep, struct wn_err *er
 }
 
 /* The number that the options ask for; 0: they leave it to the budget. */
-static bool asked_count(const struct making *m, uint32_t *keep, struct wn_err *err)
+static bool asked_count(const struct wn_making *m, uint32_t *keep, struct wn_err *err)
 {
     const struct wn_plan_options *o = m->o;
     uint32_t experts = m->s->expert_count;
@@ -204,7 +187,7 @@ static bool asked_count(const struct making *m, uint32_t *keep, struct wn_err *e
                    m->choice.floor, m->s->top_k, experts);
 }
 
-static bool choose_uniform(struct making *m, struct wn_err *err)
+static bool choose_uniform(struct wn_making *m, struct wn_err *err)
 {
     if (!asked_count(m, &m->keep, err))
         return false;
@@ -216,13 +199,14 @@ static bool choose_uniform(struct making *m, struct wn_err *err)
     return true;
 }
 
-static bool solve(struct making *m, struct wn_err *err)
+static bool solve(struct wn_making *m, struct wn_err *err)
 {
-    return by_loss(m->o) ? wn_solve_loss(&m->choice, &m->loss, &m->loss_bound, err) : wn_solve_apart(&m->choice, err);
+    return wn_making_by_loss(m->o) ? wn_solve_loss(&m->choice, &m->loss, &m->loss_bound, err)
+                                   : wn_solve_apart(&m->choice, err);
 }
 
 /* Of all layers together. A number per layer is a budget in which each expert counts 1, whatever it weighs. */
-static bool choose_apart(struct making *m, struct wn_err *err)
+static bool choose_apart(struct wn_making *m, struct wn_err *err)
 {
     if (!asked_count(m, &m->keep, err))
         return false;
@@ -243,7 +227,7 @@ static bool choose_apart(struct making *m, struct wn_err *err)
     return true;
 }
 
-static bool choose_graded(struct making *m, struct wn_err *err)
+static bool choose_graded(struct wn_making *m, struct wn_err *err)
 {
     const struct wn_plan_options *o = m->o;
 
@@ -263,7 +247,7 @@ static bool choose_graded(struct making *m, struct wn_err *err)
     return true;
 }
 
-static bool decide_bits(struct making *m, struct wn_err *err)
+static bool decide_bits(struct wn_making *m, struct wn_err *err)
 {
     const struct wn_plan_options *o = m->o;
     uint32_t usual = o->fit && wn_fit_is_of_two(o->fit) ? wn_fit_lo_bits(o->fit)
@@ -280,7 +264,7 @@ static bool decide_bits(struct making *m, struct wn_err *err)
     return true;
 }
 
-static bool decide(struct making *m, struct wn_err *err)
+static bool decide(struct wn_making *m, struct wn_err *err)
 {
     const struct wn_plan_options *o = m->o;
 
@@ -312,7 +296,7 @@ static bool describe_weights(struct wn_plan *p, const struct wn_plan_options *o,
 }
 
 /* Each bank in rising order of the old numbers. */
-static bool write_layer(const struct making *m, const struct wn_choice_layer *from, struct wn_plan_layer *l,
+static bool write_layer(const struct wn_making *m, const struct wn_choice_layer *from, struct wn_plan_layer *l,
                         struct wn_err *err)
 {
     l->layer = from->layer;
@@ -331,7 +315,7 @@ static bool write_layer(const struct making *m, const struct wn_choice_layer *fr
     return true;
 }
 
-static bool write_plan(const struct making *m, struct wn_plan *p, struct wn_err *err)
+static bool write_plan(const struct wn_making *m, struct wn_plan *p, struct wn_err *err)
 {
     static const char *const modes[] = {[WN_PLAN_UNIFORM] = "uniform",
                                         [WN_PLAN_GLOBAL] = "global",
@@ -355,103 +339,9 @@ static bool write_plan(const struct making *m, struct wn_plan *p, struct wn_err 
     return true;
 }
 
-/* ---- predicted losses ---- */
-
-/* Plans by loss need it; others tell it where they can. */
-static bool predict(struct making *m, struct wn_err *err)
-{
-    enum wn_plan_basis basis = m->o->mode == WN_PLAN_PROBE   ? WN_BASIS_PROBE
-                               : m->o->mode == WN_PLAN_PROXY ? WN_BASIS_PROXY
-                                                             : wn_loss_basis(m->s);
-
-    if (basis == WN_BASIS_NONE ||
-        wn_loss_init(&m->loss, m->s, m->criterion, &m->choice, m->factor, basis, m->o->power, err))
-        return true;
-    return !by_loss(m->o) && err->code == WN_ERR_ARG;
-}
-
-static void tell_losses(const struct making *m, double *all, double *each)
-{
-    *all = wn_loss_all(&m->loss, &m->choice);
-    for (uint32_t s = 0; s < m->s->source_count; s++)
-        each[s] = wn_loss_source(&m->loss, &m->choice, s);
-}
-
-/* The same number in each layer, as many as the budget holds. False: none fits. */
-static bool stand_alike(struct making *m)
-{
-    struct wn_err ignored;
-
-    if (m->keep == 0)
-        return wn_solve_same(&m->choice, 0, 0, &ignored);
-    wn_choose_same(&m->choice, m->keep, 0);
-    for (uint32_t i = 0; i < m->choice.n; i++) {
-        struct wn_choice_layer *l = &m->choice.layers[i];
-
-        l->kept = l->hi = l->kept < l->experts ? l->kept : l->experts;
-    }
-    return true;
-}
-
-/* What the plan loses, and what one that treats all layers alike would. The choice stays as it is. */
-static bool measure_losses(struct making *m, struct wn_plan_kept *kept, struct wn_err *err)
-{
-    struct wn_choice_layer *chosen;
-
-    if (m->loss.basis == WN_BASIS_NONE)
-        return true;
-    chosen = wn_alloc(m->choice.n, sizeof *chosen, err);
-    kept->loss_source = chosen ? wn_alloc(m->s->source_count, sizeof(double), err) : NULL;
-    kept->loss_same_source = kept->loss_source ? wn_alloc(m->s->source_count, sizeof(double), err) : NULL;
-    if (kept->loss_same_source) {
-        kept->basis = m->loss.basis;
-        kept->power = m->loss.power;
-        kept->power_fitted = m->loss.fitted;
-        kept->loss_bound = m->loss_bound;
-        tell_losses(m, &kept->loss, kept->loss_source);
-        memcpy(chosen, m->choice.layers, m->choice.n * sizeof *chosen);
-        if (m->o->mode != WN_PLAN_UNIFORM && m->o->mode != WN_PLAN_GRADED && !stand_alike(m))
-            memcpy(m->choice.layers, chosen, m->choice.n * sizeof *chosen);
-        tell_losses(m, &kept->loss_same, kept->loss_same_source);
-        memcpy(m->choice.layers, chosen, m->choice.n * sizeof *chosen);
-    }
-    free(chosen);
-    return kept->loss_same_source != NULL;
-}
-
-static bool note_losses(const struct making *m, const struct wn_plan_kept *kept, struct wn_plan *p, struct wn_err *err)
-{
-    static const char *const budgets[] = {[WN_PLAN_UNIFORM] = "uniform",
-                                          [WN_PLAN_GLOBAL] = "global",
-                                          [WN_PLAN_GRADED] = "uniform",
-                                          [WN_PLAN_PROBE] = "probe",
-                                          [WN_PLAN_PROXY] = "proxy"};
-    bool alike = m->o->mode == WN_PLAN_UNIFORM || m->o->mode == WN_PLAN_GRADED;
-
-    if (kept->basis == WN_BASIS_NONE)
-        return true;
-    (void)snprintf(p->budget, sizeof p->budget, "%s", budgets[m->o->mode]);
-    p->basis = kept->basis;
-    p->power = kept->power;
-    p->loss = kept->loss;
-    p->loss_same = alike ? 0 : kept->loss_same;
-    p->losses = wn_alloc(m->s->source_count, sizeof *p->losses, err);
-    for (uint32_t s = 0; p->losses && s < m->s->source_count; s++) {
-        struct wn_plan_loss *l = &p->losses[p->loss_count];
-
-        if (isnan(kept->loss_source[s]) || strlen(m->s->source[s]) >= sizeof l->source)
-            continue;
-        (void)snprintf(l->source, sizeof l->source, "%s", m->s->source[s]);
-        l->loss = kept->loss_source[s];
-        l->same = alike ? 0 : kept->loss_same_source[s];
-        p->loss_count++;
-    }
-    return p->losses != NULL;
-}
-
 /* ---- the whole ---- */
 
-static bool run(struct making *m, struct wn_plan *p, struct wn_plan_kept *kept, struct wn_err *err)
+static bool run(struct wn_making *m, struct wn_plan *p, struct wn_plan_kept *kept, struct wn_err *err)
 {
     const struct wn_saliency *s = m->s;
 
@@ -460,8 +350,8 @@ static bool run(struct making *m, struct wn_plan *p, struct wn_plan_kept *kept, 
     if (m->o->weights && (!(m->factor = wn_alloc(s->source_count, sizeof(*m->factor), err)) ||
                           !wn_weigh_sources(s, m->o, m->factor, err)))
         return false;
-    if (!rank_all(m, err) || !predict(m, err) || !decide(m, err) || !write_plan(m, p, err) ||
-        !wn_plan_keeps(s, p, kept, err) || !measure_losses(m, kept, err) || !note_losses(m, kept, p, err))
+    if (!rank_all(m, err) || !wn_making_predict(m, err) || !decide(m, err) || !write_plan(m, p, err) ||
+        !wn_plan_keeps(s, p, kept, err) || !wn_making_measure(m, kept, err) || !wn_making_note(m, kept, p, err))
         return false;
     if (m->choice.bound > 0) {
         kept->reached = wn_choice_value(&m->choice) / m->choice.n;
@@ -473,7 +363,7 @@ static bool run(struct making *m, struct wn_plan *p, struct wn_plan_kept *kept, 
 static bool choose(const struct wn_saliency *s, const struct wn_plan_options *o, struct wn_plan *p,
                    struct wn_plan_kept *kept, struct wn_err *err)
 {
-    struct making m = {.s = s, .o = o, .choice.fidelity = 1};
+    struct wn_making m = {.s = s, .o = o, .choice.fidelity = 1};
     bool ok = run(&m, p, kept, err);
 
     wn_choice_release(&m.choice);

@@ -1,0 +1,105 @@
+/*
+ * What a plan is predicted to lose, told beside what the same number of experts in each layer would.
+ */
+#include "jobs/plan/plan_make.h"
+#include "base/alloc.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool wn_making_by_loss(const struct wn_plan_options *o)
+{
+    return o->mode == WN_PLAN_PROBE || o->mode == WN_PLAN_PROXY;
+}
+
+bool wn_making_predict(struct wn_making *m, struct wn_err *err)
+{
+    enum wn_plan_basis basis = m->o->mode == WN_PLAN_PROBE   ? WN_BASIS_PROBE
+                               : m->o->mode == WN_PLAN_PROXY ? WN_BASIS_PROXY
+                                                             : wn_loss_basis(m->s);
+
+    if (basis == WN_BASIS_NONE ||
+        wn_loss_init(&m->loss, m->s, m->criterion, &m->choice, m->factor, basis, m->o->power, err))
+        return true;
+    return !wn_making_by_loss(m->o) && err->code == WN_ERR_ARG;
+}
+
+static void tell_losses(const struct wn_making *m, double *all, double *each)
+{
+    *all = wn_loss_all(&m->loss, &m->choice);
+    for (uint32_t s = 0; s < m->s->source_count; s++)
+        each[s] = wn_loss_source(&m->loss, &m->choice, s);
+}
+
+/* The same number in each layer, as many as the budget holds. False: none fits. */
+static bool stand_alike(struct wn_making *m)
+{
+    struct wn_err ignored;
+
+    if (m->keep == 0)
+        return wn_solve_same(&m->choice, 0, 0, &ignored);
+    wn_choose_same(&m->choice, m->keep, 0);
+    for (uint32_t i = 0; i < m->choice.n; i++) {
+        struct wn_choice_layer *l = &m->choice.layers[i];
+
+        l->kept = l->hi = l->kept < l->experts ? l->kept : l->experts;
+    }
+    return true;
+}
+
+bool wn_making_measure(struct wn_making *m, struct wn_plan_kept *kept, struct wn_err *err)
+{
+    struct wn_choice_layer *chosen;
+
+    if (m->loss.basis == WN_BASIS_NONE)
+        return true;
+    chosen = wn_alloc(m->choice.n, sizeof *chosen, err);
+    kept->loss_source = chosen ? wn_alloc(m->s->source_count, sizeof(double), err) : NULL;
+    kept->loss_same_source = kept->loss_source ? wn_alloc(m->s->source_count, sizeof(double), err) : NULL;
+    if (kept->loss_same_source) {
+        kept->basis = m->loss.basis;
+        kept->power = m->loss.power;
+        kept->power_fitted = m->loss.fitted;
+        kept->loss_bound = m->loss_bound;
+        tell_losses(m, &kept->loss, kept->loss_source);
+        memcpy(chosen, m->choice.layers, m->choice.n * sizeof *chosen);
+        if (m->o->mode != WN_PLAN_UNIFORM && m->o->mode != WN_PLAN_GRADED && !stand_alike(m))
+            memcpy(m->choice.layers, chosen, m->choice.n * sizeof *chosen);
+        tell_losses(m, &kept->loss_same, kept->loss_same_source);
+        memcpy(m->choice.layers, chosen, m->choice.n * sizeof *chosen);
+    }
+    free(chosen);
+    return kept->loss_same_source != NULL;
+}
+
+bool wn_making_note(const struct wn_making *m, const struct wn_plan_kept *kept, struct wn_plan *p, struct wn_err *err)
+{
+    static const char *const budgets[] = {[WN_PLAN_UNIFORM] = "uniform",
+                                          [WN_PLAN_GLOBAL] = "global",
+                                          [WN_PLAN_GRADED] = "uniform",
+                                          [WN_PLAN_PROBE] = "probe",
+                                          [WN_PLAN_PROXY] = "proxy"};
+    bool alike = m->o->mode == WN_PLAN_UNIFORM || m->o->mode == WN_PLAN_GRADED;
+
+    if (kept->basis == WN_BASIS_NONE)
+        return true;
+    (void)snprintf(p->budget, sizeof p->budget, "%s", budgets[m->o->mode]);
+    p->basis = kept->basis;
+    p->power = kept->power;
+    p->loss = kept->loss;
+    p->loss_same = alike ? 0 : kept->loss_same;
+    p->losses = wn_alloc(m->s->source_count, sizeof *p->losses, err);
+    for (uint32_t s = 0; p->losses && s < m->s->source_count; s++) {
+        struct wn_plan_loss *l = &p->losses[p->loss_count];
+
+        if (isnan(kept->loss_source[s]) || strlen(m->s->source[s]) >= sizeof l->source)
+            continue;
+        (void)snprintf(l->source, sizeof l->source, "%s", m->s->source[s]);
+        l->loss = kept->loss_source[s];
+        l->same = alike ? 0 : kept->loss_same_source[s];
+        p->loss_count++;
+    }
+    return p->losses != NULL;
+}
