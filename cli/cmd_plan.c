@@ -234,6 +234,17 @@ static void warn_of_raw(const struct wn_plan *plan)
         starved, plan->layer_count, plan->min_experts);
 }
 
+/* A build is known where there is a model to be cut. */
+static void tell_ghosts(const struct wn_plan *plan, const struct wn_fit_options *f, const struct wn_fit *fit)
+{
+    enum wn_ghosts build = f->ghosts == WN_GHOSTS_BUILT ? WN_GHOSTS_OFF : f->ghosts;
+
+    if (fit && wn_plan_probed_otherwise(plan, build))
+        complain("winnow plan: the losses are predicted from probes with ghosts '%s', the build will have '%s': it may "
+                 "lose more or less",
+                 wn_ghosts_name(plan->probed), wn_ghosts_name(build));
+}
+
 #define LOSES 1.005 /* predictions are no better than that */
 
 /* Where layers keep different numbers, a source can pay for the others. */
@@ -316,6 +327,7 @@ static int make(const char *archive, const struct wn_plan_options *p, const stru
     if (p->raw)
         warn_of_raw(&plan);
     warn_of_losers(&kept);
+    tell_ghosts(&plan, f, p->fit);
     code = size_and_write(&shown, &plan, &ledger, &err) ? show(&shown) : talk_failed(&err);
     if (code == EXIT_DONE && p->mode == WN_PLAN_UNIFORM && !common.quiet)
         tell_better_budget(archive, *p, kept.basis);

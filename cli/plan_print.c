@@ -93,6 +93,8 @@ static json_t *json_losses(const struct wn_plan_kept *k)
                           (int)k->power_fitted, "loss", k->loss, "loss_same", k->loss_same, "bound", k->loss_bound);
     json_t *sources = json_object(), *same = json_object();
 
+    if (k->probed != WN_GHOSTS_BUILT)
+        j = json_put(j, "ghosts", json_text(wn_ghosts_name(k->probed)));
     for (size_t s = 0; s < k->source_count; s++) {
         sources = json_put(sources, k->source[s], json_known(k->loss_source[s]));
         same = json_put(same, k->source[s], json_known(k->loss_same_source[s]));
@@ -273,14 +275,15 @@ static void print_loss(const char *what, double loss, double same, bool nats)
 static void print_losses(const struct wn_plan_kept *k)
 {
     bool nats = k->basis == WN_BASIS_PROBE;
+    bool told = k->probed != WN_GHOSTS_BUILT;
     char name[16], head[24];
 
     /* without a unit there is nothing to tell but the difference */
     if (k->basis == WN_BASIS_NONE || (!nats && k->loss == k->loss_same))
         return;
-    say("\npredicted loss, and against the same number in each layer (%s, power %.2f%s)\n",
-        nats ? "KLD by probes" : "by what leaving experts out changes in the residual stream", k->power,
-        k->power_fitted ? ", fitted" : "");
+    say("\npredicted loss, and against the same number in each layer (%s%s%s, power %.2f%s)\n",
+        nats ? "KLD by probes" : "by what leaving experts out changes in the residual stream", told ? ", ghosts " : "",
+        told ? wn_ghosts_name(k->probed) : "", k->power, k->power_fitted ? ", fitted" : "");
     print_loss("all", k->loss, k->loss_same, nats);
     for (size_t s = 0; s < k->source_count; s++) {
         (void)snprintf(head, sizeof head, "  %s", label(k->source[s], 14, name));

@@ -4,7 +4,7 @@
 #ifndef WINNOW_PLAN_H
 #define WINNOW_PLAN_H
 
-#include <winnow/error.h>
+#include <winnow/model.h>
 
 struct wn_plan_layer {
     uint32_t layer; /* 0-based tensor layer number */
@@ -45,6 +45,7 @@ struct wn_plan {
     char budget[16];   /* how experts were divided among the layers: "uniform", "global", "probe", "proxy" */
     /* Predicted losses, where they were; basis WN_BASIS_NONE: they were not. */
     enum wn_plan_basis basis;
+    enum wn_ghosts probed;       /* what stood for the dropped experts when probed; WN_GHOSTS_BUILT: not told */
     double power, loss;          /* of all sources with their weights */
     double loss_same;            /* of as many bytes with the same number in each layer; 0: not told, or they are so */
     struct wn_plan_loss *losses; /* [loss_count]; owned */
@@ -60,6 +61,11 @@ WN_API void wn_plan_release(struct wn_plan *p);
 WN_API WN_CHECKED bool wn_plan_read(struct wn_plan *p, const char *path, struct wn_err *err);
 WN_API WN_CHECKED bool wn_plan_parse(struct wn_plan *p, const char *json, size_t n, struct wn_err *err);
 WN_API WN_CHECKED bool wn_plan_write(const struct wn_plan *p, const char *path, bool overwrite, struct wn_err *err);
+/*
+ * True when what it is predicted to lose was probed with something else in the place of dropped experts than a build
+ * will have: then it may lose more or less. WN_GHOSTS_BUILT is none, WN_GHOSTS_OFF.
+ */
+WN_API bool wn_plan_probed_otherwise(const struct wn_plan *p, enum wn_ghosts build);
 /* NULL when the layer is not in the plan. */
 WN_API const struct wn_plan_layer *wn_plan_find(const struct wn_plan *p, uint32_t layer);
 /* "probe", "proxy", "none" */
@@ -147,6 +153,7 @@ struct wn_plan_kept {
      * than, 0 where that was not looked for.
      */
     enum wn_plan_basis basis; /* WN_BASIS_NONE: there is nothing to predict by */
+    enum wn_ghosts probed;    /* as in struct wn_plan */
     double power;
     bool power_fitted; /* to the probes */
     double loss, loss_same, loss_bound;

@@ -58,6 +58,7 @@ static void make_probes(const struct wn_saliency *s, uint32_t points, uint64_t t
     struct wn_err err;
 
     CHECK_OK(wn_probes_init(p, points, SOURCES, LAYERS, EXPERTS, &err), &err);
+    p->ghosts = WN_GHOSTS_SKIP;
     p->tokens[0] = 100;
     p->tokens[1] = tokens;
     for (uint32_t i = 0; i < points; i++) {
@@ -309,6 +310,9 @@ static void a_plan_s_file_keeps_what_was_predicted(void **state)
     CHECK_OK(wn_plan_read(&q, file, &err), &err);
     assert_string_equal(q.budget, "probe");
     assert_int_equal(q.basis, WN_BASIS_PROBE);
+    assert_int_equal(q.probed, WN_GHOSTS_SKIP);
+    assert_false(wn_plan_probed_otherwise(&q, WN_GHOSTS_SKIP));
+    assert_true(wn_plan_probed_otherwise(&q, WN_GHOSTS_MEAN) && wn_plan_probed_otherwise(&q, WN_GHOSTS_BUILT));
     assert_true(q.power == p.power && q.loss == p.loss);
     assert_int_equal(q.loss_count, 2);
     assert_string_equal(q.losses[1].source, "b");
@@ -334,6 +338,8 @@ static void a_prediction_that_is_none_is_refused(void **state)
     } all[] = {
         {"\"power\": 1.2, \"predicted\": {\"by\": \"guess\", \"loss\": 1, \"sources\": {}}",
          "not 'by' 'probe' or 'proxy'"},
+        {"\"power\": 1.2, \"predicted\": {\"by\": \"probe\", \"ghosts\": \"spirits\", \"loss\": 1}",
+         "'ghosts' that are not"},
         {"\"predicted\": {\"by\": \"probe\", \"loss\": 1, \"sources\": {}}", "'power' is not a number above 0"},
         {"\"power\": 1.2, \"predicted\": {\"by\": \"probe\", \"loss\": -1, \"sources\": {}}",
          "of 'all sources' is not a number"},

@@ -151,6 +151,7 @@ static void check_figures(enum wn_ghosts ghosts, const char *settings)
     assert_int_equal(s.probes.points, 2);
     assert_int_equal(s.probes.tokens[0] + s.probes.tokens[1], ALL_TOKENS);
     assert_true(wn_test_contains(s.probes.settings, settings));
+    assert_int_equal(s.probes.ghosts, ghosts);
     open_by_hand(&h);
     run_all(&h, h.whole);
     for (uint32_t point = 0; point < 2; point++)
@@ -285,7 +286,7 @@ static void the_output_is_the_archive_with_more_in_it(void **state)
     CHECK_OK(probe_run(&p, &err), &err);
     CHECK_OK(wn_npz_read(&a, probe_archive, &err), &err);
     CHECK_OK(wn_npz_read(&b, p.o.out, &err), &err);
-    assert_int_equal(b.n, a.n + 6);
+    assert_int_equal(b.n, a.n + 7);
     for (size_t i = 0; i < a.n; i++) {
         const struct wn_npy *x = &a.entry[i].array, *y = &b.entry[i].array;
 

@@ -30,6 +30,7 @@ static void make(struct wn_probes *p)
             }
         }
     }
+    p->ghosts = WN_GHOSTS_SKIP;
     p->tokens[0] = 40;
     p->tokens[1] = 24;
     (void)snprintf(p->settings, sizeof p->settings, "by hand");
@@ -57,6 +58,7 @@ static void probes_come_back_as_they_were(void **state)
     assert_memory_equal(q.kld, p.kld, POINTS * SOURCES * LAYERS * sizeof *p.kld);
     assert_memory_equal(q.tokens, p.tokens, SOURCES * sizeof *p.tokens);
     assert_string_equal(q.settings, "by hand");
+    assert_int_equal(q.ghosts, WN_GHOSTS_SKIP);
     wn_npz_release(&z);
     wn_probes_release(&p);
     wn_probes_release(&q);
@@ -180,6 +182,32 @@ static void some_keys_without_the_others_are_refused(void **state)
     }
 }
 
+static void what_stood_for_those_gone_is_a_word_that_is_known(void **state)
+{
+    static const char *const words[] = {"spirits", "built"};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct wn_probes p, q;
+        struct wn_npz z = {0};
+        struct wn_npy word;
+        struct wn_err err;
+
+        make(&p);
+        p.ghosts = WN_GHOSTS_BUILT; /* archives of before do not tell */
+        CHECK_OK(wn_probes_put(&p, &z, SOURCES, LAYERS, EXPERTS, &err), &err);
+        CHECK_OK(read_back(&z, &q, &err), &err);
+        assert_int_equal(q.ghosts, WN_GHOSTS_BUILT);
+        wn_probes_release(&q);
+        CHECK_OK(wn_npy_init(&word, WN_NPY_UNICODE, 8, 0, NULL, &err), &err);
+        CHECK_OK(wn_npy_set_string(&word, 0, words[i], &err), &err);
+        CHECK_OK(wn_npz_add(&z, "probe_ghosts", &word, &err), &err);
+        CHECK_FAILS(read_back(&z, &q, &err), &err, "known are 'off', 'skip' and 'mean'");
+        wn_npz_release(&z);
+        wn_probes_release(&p);
+    }
+}
+
 static void text_in_the_place_of_numbers_is_refused(void **state)
 {
     struct wn_npz z = {0};
@@ -205,6 +233,7 @@ int main(void)
         cmocka_unit_test(a_layer_that_keeps_nobody_is_refused),
         cmocka_unit_test(other_shapes_are_refused),
         cmocka_unit_test(some_keys_without_the_others_are_refused),
+        cmocka_unit_test(what_stood_for_those_gone_is_a_word_that_is_known),
         cmocka_unit_test(text_in_the_place_of_numbers_is_refused),
     };
 

@@ -125,6 +125,18 @@ static bool check_figures(const struct wn_probes *p, const struct shape *s, stru
     return true;
 }
 
+/* What stood for those gone, which archives of before do not tell. */
+static bool take_ghosts(struct wn_probes *p, const struct wn_npz *z, struct wn_err *err)
+{
+    char name[16];
+
+    if (!wn_archive_take_text(z, "probe_ghosts", name, sizeof name, err))
+        return wn_fail_in(err, "'probe_ghosts'");
+    p->ghosts = WN_GHOSTS_BUILT;
+    return !*name || (wn_ghosts_find(name, &p->ghosts) && p->ghosts != WN_GHOSTS_BUILT) ||
+           wn_fail(err, WN_ERR_FORMAT, "'probe_ghosts' is '%s', known are 'off', 'skip' and 'mean'", name);
+}
+
 static bool read_all(struct wn_probes *p, const struct wn_npz *z, const struct shape *s, struct wn_err *err)
 {
     uint64_t shape[3] = {0, s->sources, s->layers}, sources = s->sources;
@@ -135,7 +147,7 @@ static bool read_all(struct wn_probes *p, const struct wn_npz *z, const struct s
     return take_mask(p, z, s, err) && wn_archive_take_sums(z, "probe_dropped", 3, shape, &p->dropped, err) &&
            wn_archive_take_sums(z, "probe_kld", 3, shape, &p->kld, err) &&
            wn_archive_take_counts(z, "probe_tokens", 1, &sources, &p->tokens, err) && check_figures(p, s, err) &&
-           wn_archive_take_text(z, "probe_settings", p->settings, sizeof p->settings, err);
+           take_ghosts(p, z, err) && wn_archive_take_text(z, "probe_settings", p->settings, sizeof p->settings, err);
 }
 
 bool wn_probes_read(struct wn_probes *p, const struct wn_npz *z, uint32_t sources, uint32_t layers, uint32_t experts,
@@ -163,5 +175,6 @@ bool wn_probes_put(const struct wn_probes *p, struct wn_npz *z, uint32_t sources
            wn_archive_put_f64(z, "probe_dropped", p->dropped, 3, figures, err) &&
            wn_archive_put_f64(z, "probe_kld", p->kld, 3, figures, err) &&
            wn_archive_put_i64(z, "probe_tokens", p->tokens, 1, &all, err) &&
+           wn_archive_put_text(z, "probe_ghosts", p->ghosts == WN_GHOSTS_BUILT ? "" : wn_ghosts_name(p->ghosts), err) &&
            wn_archive_put_text(z, "probe_settings", p->settings, err);
 }

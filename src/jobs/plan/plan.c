@@ -104,6 +104,12 @@ const char *wn_plan_basis_name(enum wn_plan_basis basis)
     return names[basis];
 }
 
+bool wn_plan_probed_otherwise(const struct wn_plan *p, enum wn_ghosts build)
+{
+    return p->basis == WN_BASIS_PROBE && p->probed != WN_GHOSTS_BUILT &&
+           p->probed != (build == WN_GHOSTS_BUILT ? WN_GHOSTS_OFF : build);
+}
+
 /* "loss" and "sources" of the plan, or of the same number in each layer. */
 static bool add_losses(struct wn_buf *b, const struct wn_plan *p, bool same, struct wn_err *err)
 {
@@ -131,6 +137,7 @@ static bool add_predicted(struct wn_buf *b, const struct wn_plan *p, struct wn_e
     if (!add_pair(b, ", ", "budget", p->budget, err) ||
         !wn_buf_printf(b, err, ", \"power\": %s, \"predicted\": {\"by\": \"%s\", ", wn_number_text(p->power, number),
                        wn_plan_basis_name(p->basis)) ||
+        (p->probed != WN_GHOSTS_BUILT && !wn_buf_printf(b, err, "\"ghosts\": \"%s\", ", wn_ghosts_name(p->probed))) ||
         !add_losses(b, p, false, err))
         return false;
     if (p->loss_same > 0 &&

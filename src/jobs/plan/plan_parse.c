@@ -282,11 +282,15 @@ static bool parse_predicted(struct wn_plan *p, const json_t *own, struct wn_err 
     json_t *predicted = json_object_get(own, "predicted");
     const json_t *power = json_object_get(own, "power");
     const char *by = json_string_value(json_object_get(predicted, "by"));
+    const json_t *ghosts = json_object_get(predicted, "ghosts");
 
     if (!predicted)
         return true;
     if (!by || (strcmp(by, "probe") != 0 && strcmp(by, "proxy") != 0))
         return wn_fail(err, WN_ERR_FORMAT, "'predicted' is not 'by' 'probe' or 'proxy'");
+    if (ghosts && !(json_is_string(ghosts) && wn_ghosts_find(json_string_value(ghosts), &p->probed) &&
+                    p->probed != WN_GHOSTS_BUILT))
+        return wn_fail(err, WN_ERR_FORMAT, "the predicted losses have 'ghosts' that are not 'off', 'skip' or 'mean'");
     if (!json_is_number(power) || !(json_number_value(power) > 0 && isfinite(json_number_value(power))))
         return wn_fail(err, WN_ERR_FORMAT, "'power' is not a number above 0");
     p->basis = strcmp(by, "probe") == 0 ? WN_BASIS_PROBE : WN_BASIS_PROXY;

@@ -60,6 +60,7 @@ bool wn_making_measure(struct wn_making *m, struct wn_plan_kept *kept, struct wn
     kept->loss_same_source = kept->loss_source ? wn_alloc(m->s->source_count, sizeof(double), err) : NULL;
     if (kept->loss_same_source) {
         kept->basis = m->loss.basis;
+        kept->probed = kept->basis == WN_BASIS_PROBE ? m->s->probes.ghosts : WN_GHOSTS_BUILT;
         kept->power = m->loss.power;
         kept->power_fitted = m->loss.fitted;
         kept->loss_bound = m->loss_bound;
@@ -87,6 +88,7 @@ bool wn_making_note(const struct wn_making *m, const struct wn_plan_kept *kept, 
         return true;
     (void)snprintf(p->budget, sizeof p->budget, "%s", budgets[m->o->mode]);
     p->basis = kept->basis;
+    p->probed = kept->probed;
     p->power = kept->power;
     p->loss = kept->loss;
     p->loss_same = alike ? 0 : kept->loss_same;

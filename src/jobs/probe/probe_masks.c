@@ -99,8 +99,9 @@ static bool describe(const struct masking *m, struct wn_err *err)
     int used = snprintf(text, size, "winnow " WINNOW_VERSION ", criterion %s, sequences of %" PRIu32 " tokens",
                         wn_criterion_name(m->criterion), m->p->corpus.longest);
 
-    if (m->p->options->ghosts == WN_GHOSTS_SKIP || m->p->options->ghosts == WN_GHOSTS_MEAN)
-        used += snprintf(text + used, size - (size_t)used, ", ghosts %s", wn_ghosts_name(m->p->options->ghosts));
+    m->p->probes.ghosts = o->ghosts == WN_GHOSTS_BUILT ? WN_GHOSTS_OFF : o->ghosts;
+    if (m->p->probes.ghosts != WN_GHOSTS_OFF)
+        used += snprintf(text + used, size - (size_t)used, ", ghosts %s", wn_ghosts_name(m->p->probes.ghosts));
 
     for (size_t i = 0; i < o->weight_count && used > 0 && (size_t)used < size; i++) {
         char number[WN_NUMBER_BYTES];

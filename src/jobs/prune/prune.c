@@ -187,6 +187,21 @@ static bool open_sources(struct wn_pruning *p, struct wn_err *err)
     return p->low != NULL;
 }
 
+/* What the plan promises was measured on such ghosts as the build has, or on others. */
+static void note_probed(const struct wn_pruning *p)
+{
+    const struct wn_plan *plan = p->o->plan;
+    char line[160];
+
+    if (!plan || !wn_plan_probed_otherwise(plan, p->keep.ghosts))
+        return;
+    (void)snprintf(line, sizeof line,
+                   "the plan's losses are predicted from probes with ghosts '%s', the build has '%s': it may lose more "
+                   "or less",
+                   wn_ghosts_name(plan->probed), wn_ghosts_name(p->keep.ghosts));
+    wn_job_note(p->job, line);
+}
+
 static bool prepare(struct wn_pruning *p, struct wn_err *err)
 {
     const struct wn_prune_options *o = p->o;
@@ -198,6 +213,7 @@ static bool prepare(struct wn_pruning *p, struct wn_err *err)
         return wn_fail(err, WN_ERR_ARG, "'%s' is no HF folder, and nothing else can become one", o->source);
     if (!wn_keep_init(&p->keep, p->source, &(struct wn_keep_how){o->plan, p->low, o->ghosts, p->means}, err))
         return p->low ? wn_fail_in(err, "'%s' with '%s'", o->source, o->lo_source) : wn_fail_in(err, "'%s'", o->source);
+    note_probed(p);
     return (p->recast ? prepare_recast(p, err) : prepare_copy(p, err)) &&
            wn_folder_init(&p->folder, &p->keep, o->plan, o->dry_run || wn_pruning_makes_gguf(p) ? NULL : p->job, err) &&
            (!p->recast || wn_pruning_makes_gguf(p) ||
