@@ -71,6 +71,10 @@ static bool tell_need(void *arg, const struct wn_layer_probe_need *n)
          text_count(n->token_layers, steps, sizeof steps), text_size(n->peak, peak, sizeof peak),
          text_size(n->layer, layer, sizeof layer), text_size(n->activations, disk, sizeof disk),
          n->held ? "in memory and " : "");
+    if (n->alike)
+        talk("%" PRIu64 " share%s as many experts in each layer as another does, and %s probed with that one: no layer "
+             "keeps fewer than a token takes",
+             n->alike, n->alike == 1 ? " keeps" : "s keep", n->alike == 1 ? "is" : "are");
     return !interrupted();
 }
 

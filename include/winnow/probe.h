@@ -50,10 +50,11 @@ struct wn_layer_probe_options {
 struct wn_layer_probe_need {
     uint64_t sequences, tokens, sources, layers; /* layers: those with experts, each probed */
     uint64_t points;                             /* shares of experts at which each is probed */
-    uint64_t token_layers;                       /* tokens times layers that are computed */
-    uint64_t token_heads;                        /* tokens times heads */
-    uint64_t activations;                        /* bytes on disk at most */
-    uint64_t held;                               /* of those, bytes in memory besides: all, where ram allows, or 0 */
+    uint64_t alike;        /* shares that are not, as they keep as many experts in each layer as another one */
+    uint64_t token_layers; /* tokens times layers that are computed */
+    uint64_t token_heads;  /* tokens times heads */
+    uint64_t activations;  /* bytes on disk at most */
+    uint64_t held;         /* of those, bytes in memory besides: all, where ram allows, or 0 */
     uint64_t model_read, moved;
     uint64_t layer, scratch, records, base, peak;
     uint32_t chunk;

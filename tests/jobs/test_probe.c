@@ -231,6 +231,26 @@ static void who_goes_is_who_a_plan_of_that_share_drops(void **state)
     wn_saliency_release(&s);
 }
 
+static void shares_that_come_to_the_same_experts_are_one(void **state)
+{
+    static const double kept[] = {0.01, 0.3, 0.04};
+    struct probing p = probe_fresh();
+    struct wn_saliency s;
+    struct wn_err err;
+
+    (void)state;
+    p.o.kept = kept;
+    p.o.kept_count = 3;
+    CHECK_OK(probe_run(&p, &err), &err);
+    assert_int_equal(p.result.need.points, 2);
+    assert_int_equal(p.result.need.alike, 1);
+    CHECK_OK(wn_saliency_read(&s, p.o.out, &err), &err);
+    assert_int_equal(s.probes.points, 2);
+    /* as many as a token takes; and 19.2 experts are 19 */
+    assert_true(s.probes.kept[0] == (double)PROBE_TOP_K / PROBE_EXPERTS && s.probes.kept[1] == 19.0 / PROBE_EXPERTS);
+    wn_saliency_release(&s);
+}
+
 /* ---- on what it does not depend ---- */
 
 static void threads_chunks_and_memory_change_no_byte(void **state)
@@ -463,6 +483,7 @@ int main(void)
         cmocka_unit_test(each_figure_is_that_of_a_model_with_that_layer_masked),
         cmocka_unit_test(ghosts_may_take_the_place_of_the_next_choice),
         cmocka_unit_test(who_goes_is_who_a_plan_of_that_share_drops),
+        cmocka_unit_test(shares_that_come_to_the_same_experts_are_one),
         cmocka_unit_test(threads_chunks_and_memory_change_no_byte),
         cmocka_unit_test(a_smaller_chunk_changes_no_byte),
         cmocka_unit_test(the_output_is_the_archive_with_more_in_it),

@@ -13,12 +13,12 @@
 #define WN_PROBE_POINTS_MOST 16
 
 struct wn_probes {
-    uint32_t points;  /* 0: there are none, and every pointer is NULL */
-    double *kept;     /* [point] share of the experts that stay in the layer that is probed, 0..1; owned, like all */
-    uint8_t *mask;    /* [point][layer][expert] 1: gone, when that layer is probed */
-    double *dropped;  /* [point][source][layer] share of the criterion's sum that went with them, 0..1 */
-    double *kld;      /* [point][source][layer] nats a token, against the whole model; 0 for dense layers */
-    uint64_t *tokens; /* [source] that were probed with */
+    uint32_t points;       /* 0: there are none, and every pointer is NULL */
+    double *kept;          /* [point] share of the experts that stayed where they were probed, 0..1; owned, like all */
+    uint8_t *mask;         /* [point][layer][expert] 1: gone, when that layer is probed */
+    double *dropped;       /* [point][source][layer] share of the criterion's sum that went with them, 0..1 */
+    double *kld;           /* [point][source][layer] nats a token, against the whole model; 0 for dense layers */
+    uint64_t *tokens;      /* [source] that were probed with */
     enum wn_ghosts ghosts; /* what stood for those gone; WN_GHOSTS_BUILT: not told, in archives of before */
     char settings[256];    /* for people: criterion, weights, sequences */
 };

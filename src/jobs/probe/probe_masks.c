@@ -21,29 +21,62 @@ struct masking {
     struct wn_ranked *rank; /* [expert] */
 };
 
-static bool take_points(struct wn_probes *probes, const struct wn_layer_probe_options *o, struct wn_err *err)
-{
-    for (uint32_t i = 0; i < probes->points; i++) {
-        double kept = o->kept ? o->kept[i] : WN_PROBE_KEPT;
-
-        if (!(kept > 0 && kept < 1))
-            return wn_fail(err, WN_ERR_ARG, "a share of %g of the experts is not between 0 and 1", kept);
-        for (uint32_t k = 0; k < i; k++)
-            if (probes->kept[k] == kept)
-                return wn_fail(err, WN_ERR_ARG, "a share of %g of the experts is asked for twice", kept);
-        probes->kept[i] = kept;
-    }
-    return true;
-}
-
-/* How many stay: a token must find as many as it takes, and somebody must go. */
-static uint32_t stays(const struct wn_probing *p, uint32_t layer, uint32_t point)
+/* How many stay of a share: a token must find as many as it takes, and somebody must go. */
+static uint32_t stays(const struct wn_probing *p, uint32_t layer, double share)
 {
     uint32_t experts = p->config->layers[layer].expert_count, least = p->config->experts_per_token;
-    uint32_t n = (uint32_t)lround(p->probes.kept[point] * experts);
+    uint32_t n = (uint32_t)lround(share * experts);
 
     n = n < experts ? n : experts - 1;
     return n > least ? n : least;
+}
+
+/* Whether both leave the same number in each layer, and so the same experts. */
+static bool are_alike(const struct wn_probing *p, double a, double b)
+{
+    for (uint32_t i = 0; i < p->layer_count; i++)
+        if (stays(p, p->layer[i], a) != stays(p, p->layer[i], b))
+            return false;
+    return true;
+}
+
+/* Fills share; those that come to what an earlier one does are left out. Sets *points. */
+static bool take_shares(struct wn_probing *p, uint32_t *points, struct wn_err *err)
+{
+    const struct wn_layer_probe_options *o = p->options;
+    size_t n = o->kept ? o->kept_count : 1;
+
+    if (n == 0 || n > WN_PROBE_POINTS_MOST)
+        return wn_fail(err, WN_ERR_ARG, "%zu shares of experts: 1 to %d are wanted", n, WN_PROBE_POINTS_MOST);
+    *points = 0;
+    for (size_t i = 0; i < n; i++) {
+        double kept = o->kept ? o->kept[i] : WN_PROBE_KEPT;
+        bool alike = false;
+
+        if (!(kept > 0 && kept < 1))
+            return wn_fail(err, WN_ERR_ARG, "a share of %g of the experts is not between 0 and 1", kept);
+        for (size_t k = 0; k < i; k++)
+            if (o->kept[k] == kept)
+                return wn_fail(err, WN_ERR_ARG, "a share of %g of the experts is asked for twice", kept);
+        for (uint32_t k = 0; k < *points; k++)
+            alike = alike || are_alike(p, p->share[k], kept);
+        if (!alike)
+            p->share[(*points)++] = kept;
+    }
+    p->need.alike = n - *points;
+    return true;
+}
+
+/* What really stays of a share, of the experts of all layers. */
+static double kept_of(const struct wn_probing *p, double share)
+{
+    uint64_t stay = 0, all = 0;
+
+    for (uint32_t i = 0; i < p->layer_count; i++) {
+        stay += stays(p, p->layer[i], share);
+        all += p->config->layers[p->layer[i]].expert_count;
+    }
+    return (double)stay / (double)all;
 }
 
 /* What each source loses of the criterion in the layer. */
@@ -83,7 +116,7 @@ static bool mask_layer(const struct masking *m, uint32_t layer, struct wn_err *e
     for (uint32_t i = 0; i < p->probes.points; i++) {
         uint8_t *mask = p->probes.mask + ((size_t)i * s->layer_count + layer) * s->expert_count;
 
-        for (uint32_t k = stays(p, layer, i); k < experts; k++)
+        for (uint32_t k = stays(p, layer, p->share[i]); k < experts; k++)
             mask[m->rank[k].expert] = 1;
         measure(m, layer, i, mask);
     }
@@ -154,14 +187,15 @@ static bool make_dropped(struct wn_probing *p, struct wn_err *err)
 bool wn_probing_mask(struct wn_probing *p, struct wn_err *err)
 {
     struct masking m = {.p = p};
+    uint32_t points;
     bool ok;
 
-    if (p->options->kept && (p->options->kept_count == 0 || p->options->kept_count > WN_PROBE_POINTS_MOST))
-        return wn_fail(err, WN_ERR_ARG, "%zu shares of experts: 1 to %d are wanted", p->options->kept_count,
-                       WN_PROBE_POINTS_MOST);
-    ok = wn_probes_init(&p->probes, p->options->kept ? (uint32_t)p->options->kept_count : 1, p->archive.source_count,
-                        p->archive.layer_count, p->archive.expert_count, err) &&
-         take_points(&p->probes, p->options, err) && (run(&m, err) || wn_fail_in(err, "'%s'", p->options->archive));
+    if (!take_shares(p, &points, err) || !wn_probes_init(&p->probes, points, p->archive.source_count,
+                                                         p->archive.layer_count, p->archive.expert_count, err))
+        return false;
+    for (uint32_t i = 0; i < points; i++)
+        p->probes.kept[i] = kept_of(p, p->share[i]);
+    ok = run(&m, err) || wn_fail_in(err, "'%s'", p->options->archive);
     free(m.factor);
     free(m.rank);
     if (!ok || !make_dropped(p, err))

@@ -23,7 +23,8 @@ struct wn_probing {
     const struct wn_layer_probe_options *options;
     struct wn_corpus corpus;
     struct wn_saliency archive;
-    uint32_t *source; /* [corpus.source_count] the archive's number of each; owned, like all here */
+    uint32_t *source;                   /* [corpus.source_count] the archive's number of each; owned, like all here */
+    double share[WN_PROBE_POINTS_MOST]; /* [probes.points] of the experts that stay, as asked for */
     struct wn_probes probes;
     struct wn_dropped *dropped; /* [point] the masks, as layers take them */
     uint32_t *layer;            /* [layer_count] those with experts, rising */
