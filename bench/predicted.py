@@ -21,8 +21,8 @@ PLANS = {
     "global, reap": ["--budget", "global"],
     "global, raw sums": ["--budget", "global", "--raw"],
     "probe, reap": ["--budget", "probe"],
-    "probe, reap, floor 16": ["--budget", "probe", "--min-experts", "16"],
-    "probe, reap, floor 24": ["--budget", "probe", "--min-experts", "24"],
+    "probe, reap, floor of a half": ["--budget", "probe", "--min-experts", "{half}"],
+    "probe, reap, floor of three quarters": ["--budget", "probe", "--min-experts", "{most}"],
     "probe, share": ["--budget", "probe", "--criterion", "share"],
     "probe, reap, for code": ["--budget", "probe", "--weights", "code=1"],
     "probe, reap, for ja": ["--budget", "probe", "--weights", "ja=1"],
@@ -52,7 +52,7 @@ def main():
     print("| plan | predicted | measured |\n|---|---|---|", flush=True)
     predicted, measured = [], []
     for i, (name, words) in enumerate(PLANS.items()):
-        words = words + ["--keep", str(args.keep)]
+        words = [w.format(half=args.keep // 2, most=3 * args.keep // 4) for w in words] + ["--keep", str(args.keep)]
         plan = b.plan(f"predicted-{args.keep}-{i}", *words)
         with open(plan, encoding="utf-8") as f:
             sources = json.load(f)["winnow"]["predicted"]["sources"]

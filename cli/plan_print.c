@@ -274,24 +274,27 @@ static void print_loss(const char *what, double loss, double same, bool nats)
 
 static void print_losses(const struct wn_plan_kept *k)
 {
-    bool nats = k->basis == WN_BASIS_PROBE;
-    bool told = k->probed != WN_GHOSTS_BUILT;
-    char name[16], head[24];
+    bool nats = k->basis == WN_BASIS_PROBE, chosen = k->loss_bound > 0, told = k->probed != WN_GHOSTS_BUILT;
+    char name[16], head[24], power[40] = "";
 
     /* without a unit there is nothing to tell but the difference */
     if (k->basis == WN_BASIS_NONE || (!nats && k->loss == k->loss_same))
         return;
-    say("\npredicted loss, and against the same number in each layer (%s%s%s, power %.2f%s)\n",
+    /* what probes measured needs no power where nothing was chosen by it */
+    if (!nats || chosen)
+        (void)snprintf(power, sizeof power, "%s power %.2f%s", chosen ? "; chosen by" : ",", k->power,
+                       k->power_fitted ? ", fitted" : "");
+    say("\npredicted loss, and against the same number in each layer (%s%s%s%s)\n",
         nats ? "KLD by probes" : "by what leaving experts out changes in the residual stream", told ? ", ghosts " : "",
-        told ? wn_ghosts_name(k->probed) : "", k->power, k->power_fitted ? ", fitted" : "");
+        told ? wn_ghosts_name(k->probed) : "", power);
     print_loss("all", k->loss, k->loss_same, nats);
     for (size_t s = 0; s < k->source_count; s++) {
         (void)snprintf(head, sizeof head, "  %s", label(k->source[s], 14, name));
         print_loss(head, k->loss_source[s], k->loss_same_source[s], nats);
     }
-    if (k->loss_bound > 0 && k->loss > 0)
-        say("no choice of experts in this budget is predicted to lose less than %.2f %% of that\n",
-            100 * k->loss_bound / k->loss);
+    if (chosen)
+        say("by that power no choice of experts in this budget loses less than %.2f %% of what this one does\n",
+            100 * k->loss_bound);
 }
 
 static void row(const char *what, uint64_t bytes)

@@ -149,8 +149,8 @@ struct wn_plan_kept {
     double reached, bound;
     /*
      * Predicted losses: of all sources with their weights and of each (not a number: not known); of the plan, and of
-     * one that keeps the same number in each layer within the same budget; and what no choice within it can lose less
-     * than, 0 where that was not looked for.
+     * one that keeps the same number in each layer within the same budget. And the share of what this plan loses that
+     * no choice within its budget can go below, both by the power; 0 where nothing was chosen by loss.
      */
     enum wn_plan_basis basis; /* WN_BASIS_NONE: there is nothing to predict by */
     enum wn_ghosts probed;    /* as in struct wn_plan */

@@ -147,6 +147,33 @@ static void mixed_sources_and_two_banks_are_near_the_best(void **state)
     assert_true(worst < 0.1 && all / 300 < 0.01);
 }
 
+static void check_at(const struct wn_curve *c, double dropped, double want)
+{
+    double got = wn_curve_at(c, dropped, 1.5);
+
+    if (!(fabs(got - want) <= 1e-12 * want))
+        fail_msg("%g dropped: %.15g, wanted %.15g", dropped, got, want);
+}
+
+/* 0.1, 0.2, 0.4 dropped cost 1, 4, 6: powers of 2 and of log2 1.5 = 0.58 between them. */
+static void a_curve_goes_through_its_points_and_on_as_beside_them(void **state)
+{
+    const struct wn_curve c = {3, {log(0.1), log(0.2), log(0.4)}, {log(1), log(4), log(6)}};
+    const struct wn_curve flat = {2, {log(0.1), log(0.2)}, {log(1), log(1.1)}};
+    const struct wn_curve one = {1, {log(0.25)}, {log(3)}};
+
+    (void)state;
+    check_at(&c, 0.1, 1);
+    check_at(&c, 0.2, 4);
+    check_at(&c, 0.4, 6);
+    check_at(&c, 0.1 * sqrt(2), 2);
+    check_at(&c, 0.05, 0.25);
+    check_at(&c, 0.8, 9);
+    check_at(&flat, 0.05, sqrt(0.5)); /* no flatter than a power of 0.5 */
+    check_at(&one, 0.5, 3 * pow(2, 1.5));
+    assert_true(wn_curve_at(&c, 0, 1.5) == 0);
+}
+
 static void a_layer_that_costs_nothing_gets_its_floor(void **state)
 {
     struct made m = {.c = {.floor = 2, .room = 12}};
@@ -227,6 +254,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_experts_of_one_source_are_chosen_best),
         cmocka_unit_test(mixed_sources_and_two_banks_are_near_the_best),
+        cmocka_unit_test(a_curve_goes_through_its_points_and_on_as_beside_them),
         cmocka_unit_test(a_layer_that_costs_nothing_gets_its_floor),
         cmocka_unit_test(a_room_below_the_floor_is_refused),
         cmocka_unit_test(a_source_without_weight_changes_nothing),

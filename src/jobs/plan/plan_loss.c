@@ -55,52 +55,16 @@ static bool make_tail(const struct making *m, uint32_t i, struct wn_err *err)
     return tail != NULL;
 }
 
-/* The share that a probe's mask drops, by the criterion of this plan. */
-static double dropped_by_probe(const struct making *m, uint32_t point, uint32_t layer, uint32_t source)
-{
-    const uint8_t *mask = m->s->probes.mask + ((size_t)point * m->s->layer_count + layer) * m->s->expert_count;
-    double whole = 0, gone = 0;
-
-    for (uint32_t e = 0; e < m->s->layer_experts[layer]; e++) {
-        double v = wn_criterion_source(m->s, m->criterion, source, layer, e);
-
-        whole += v;
-        gone += mask[e] ? v : 0;
-    }
-    return whole > 0 ? gone / whole : 0;
-}
-
-static double kld_of_probe(const struct making *m, uint32_t point, uint32_t layer, uint32_t source)
-{
-    const struct wn_saliency *s = m->s;
-
-    return s->probes.kld[((size_t)point * s->source_count + source) * s->layer_count + layer];
-}
-
-/* One source in one layer: logarithms of what it dropped and lost, at the points where it did. */
-struct curve {
-    uint32_t n;
-    double x[WN_PROBE_POINTS_MOST], y[WN_PROBE_POINTS_MOST], mean_x, mean_y;
-};
-
-static void read_curve(const struct making *m, uint32_t layer, uint32_t source, struct curve *c)
-{
-    *c = (struct curve){0};
-    for (uint32_t i = 0; i < m->s->probes.points; i++) {
-        double dropped = dropped_by_probe(m, i, layer, source), kld = kld_of_probe(m, i, layer, source);
-
-        if (!(dropped > 0x1p-1000 && kld > 0x1p-1000))
-            continue;
-        c->x[c->n] = wn_exact_log(dropped);
-        c->y[c->n++] = wn_exact_log(kld);
-    }
-    for (uint32_t i = 0; i < c->n; i++) {
-        c->mean_x += c->x[i] / c->n;
-        c->mean_y += c->y[i] / c->n;
-    }
-}
-
 /* ---- the power, and the costs ---- */
+
+static double mean_of(const double *v, uint32_t n)
+{
+    double sum = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        sum += v[i] / n;
+    return sum;
+}
 
 /* The slope that all curves have in common, each about its own mean. */
 static double fit_power(const struct making *m)
@@ -109,12 +73,15 @@ static double fit_power(const struct making *m)
 
     for (uint32_t i = 0; i < m->c->n; i++)
         for (uint32_t s = 0; s < m->l->source_count; s++) {
-            struct curve c;
+            struct wn_curve c;
+            double mean_x, mean_y;
 
-            read_curve(m, m->c->layers[i].layer, s, &c);
+            wn_curve_read(&c, m->s, m->criterion, m->c->layers[i].layer, s);
+            mean_x = mean_of(c.x, c.n);
+            mean_y = mean_of(c.y, c.n);
             for (uint32_t k = 0; m->l->omega[s] > 0 && k < c.n; k++) {
-                xy += m->l->omega[s] * (c.x[k] - c.mean_x) * (c.y[k] - c.mean_y);
-                xx += m->l->omega[s] * (c.x[k] - c.mean_x) * (c.x[k] - c.mean_x);
+                xy += m->l->omega[s] * (c.x[k] - mean_x) * (c.y[k] - mean_y);
+                xx += m->l->omega[s] * (c.x[k] - mean_x) * (c.x[k] - mean_x);
             }
         }
     power = xx > 0 ? xy / xx : WN_POWER_USUAL;
@@ -140,13 +107,13 @@ static void cost_by_probe(const struct making *m, uint32_t i)
     uint32_t known = 0;
 
     for (uint32_t s = 0; s < m->l->source_count; s++) {
-        struct curve c;
+        struct wn_curve c;
 
         cost[s] = p->tokens[s] ? -1 : (double)NAN;
-        read_curve(m, m->c->layers[i].layer, s, &c);
+        wn_curve_read(&c, m->s, m->criterion, m->c->layers[i].layer, s);
         if (p->tokens[s] == 0 || c.n == 0)
             continue;
-        cost[s] = wn_exact_exp(c.mean_y - m->l->power * c.mean_x);
+        cost[s] = wn_exact_exp(mean_of(c.y, c.n) - m->l->power * mean_of(c.x, c.n));
         sum += cost[s];
         known++;
     }
@@ -236,9 +203,31 @@ bool wn_loss_init(struct wn_loss *l, const struct wn_saliency *s, enum wn_criter
     return false;
 }
 
+bool wn_loss_init_told(struct wn_loss *l, const struct wn_saliency *s, enum wn_criterion criterion,
+                       const struct wn_choice *c, const double *factor, enum wn_plan_basis basis, double power,
+                       struct wn_err *err)
+{
+    if (wn_criterion_has_loo(s))
+        criterion = WN_CRITERION_LOO;
+    if (!wn_loss_init(l, s, criterion, c, factor, basis, power, err))
+        return false;
+    for (uint32_t i = 0; basis == WN_BASIS_PROBE && i < l->n; i++) {
+        struct wn_curve *curve = l->layers[i].curve = wn_alloc(l->source_count, sizeof *curve, err);
+
+        if (!curve) {
+            wn_loss_release(l);
+            return false;
+        }
+        for (uint32_t k = 0; k < l->source_count; k++)
+            wn_curve_read(&curve[k], s, wn_criterion_measured(criterion), c->layers[i].layer, k);
+    }
+    return true;
+}
+
 void wn_loss_release(struct wn_loss *l)
 {
     for (uint32_t i = 0; l->layers && i < l->n; i++) {
+        free(l->layers[i].curve);
         free(l->layers[i].cost);
         free(l->layers[i].tail);
     }
@@ -253,8 +242,12 @@ double wn_loss_of(const struct wn_loss *l, uint32_t i, uint32_t s, double fideli
 {
     const double *tail = l->layers[i].tail;
     double whole = tail[(size_t)hi * l->source_count + s], none = tail[(size_t)kept * l->source_count + s];
+    double dropped = fidelity * none + (1 - fidelity) * whole;
+    const struct wn_curve *curve = l->layers[i].curve;
 
-    return l->layers[i].cost[s] * powered(fidelity * none + (1 - fidelity) * whole, l->power);
+    if (curve && curve[s].n > 0)
+        return wn_curve_at(&curve[s], dropped, l->power);
+    return l->layers[i].cost[s] * powered(dropped, l->power);
 }
 
 double wn_loss_layer(const struct wn_loss *l, uint32_t i, double fidelity, uint32_t hi, uint32_t kept)

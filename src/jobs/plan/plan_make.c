@@ -368,6 +368,7 @@ static bool choose(const struct wn_saliency *s, const struct wn_plan_options *o,
 
     wn_choice_release(&m.choice);
     wn_loss_release(&m.loss);
+    wn_loss_release(&m.told);
     free(m.factor);
     return ok;
 }

@@ -14,14 +14,15 @@ struct wn_making {
     double *factor; /* [source] of weighed sources; NULL: as they were counted. Owned */
     struct wn_choice choice;
     uint32_t keep;       /* experts per layer that were asked for; 0: a budget in bytes was */
-    struct wn_loss loss; /* basis WN_BASIS_NONE: nothing to predict by */
-    double loss_bound;   /* 0: not looked for */
+    struct wn_loss loss; /* what is chosen by; basis WN_BASIS_NONE: nothing to predict by */
+    struct wn_loss told; /* what is told; the same basis */
+    double loss_bound;   /* of `loss`, 0: not looked for */
 };
 
 /* Whether layers are to be weighed by what they lose. */
 bool wn_making_by_loss(const struct wn_plan_options *o);
 
-/* Fills loss once the choice is ranked. Plans by loss need it; others have it where the archive allows. */
+/* Fills loss and told once the choice is ranked. Plans by loss need it; others have it where the archive allows. */
 WN_CHECKED bool wn_making_predict(struct wn_making *m, struct wn_err *err);
 /*
  * What the plan loses, and what one that treats all layers alike would, into *kept; arrays there are the caller's, on

@@ -20,17 +20,18 @@ bool wn_making_predict(struct wn_making *m, struct wn_err *err)
                                : m->o->mode == WN_PLAN_PROXY ? WN_BASIS_PROXY
                                                              : wn_loss_basis(m->s);
 
-    if (basis == WN_BASIS_NONE ||
-        wn_loss_init(&m->loss, m->s, m->criterion, &m->choice, m->factor, basis, m->o->power, err))
+    if (basis == WN_BASIS_NONE)
         return true;
-    return !wn_making_by_loss(m->o) && err->code == WN_ERR_ARG;
+    if (!wn_loss_init(&m->loss, m->s, m->criterion, &m->choice, m->factor, basis, m->o->power, err))
+        return !wn_making_by_loss(m->o) && err->code == WN_ERR_ARG;
+    return wn_loss_init_told(&m->told, m->s, m->criterion, &m->choice, m->factor, basis, m->o->power, err);
 }
 
 static void tell_losses(const struct wn_making *m, double *all, double *each)
 {
-    *all = wn_loss_all(&m->loss, &m->choice);
+    *all = wn_loss_all(&m->told, &m->choice);
     for (uint32_t s = 0; s < m->s->source_count; s++)
-        each[s] = wn_loss_source(&m->loss, &m->choice, s);
+        each[s] = wn_loss_source(&m->told, &m->choice, s);
 }
 
 /* The same number in each layer, as many as the budget holds. False: none fits. */
@@ -63,7 +64,7 @@ bool wn_making_measure(struct wn_making *m, struct wn_plan_kept *kept, struct wn
         kept->probed = kept->basis == WN_BASIS_PROBE ? m->s->probes.ghosts : WN_GHOSTS_BUILT;
         kept->power = m->loss.power;
         kept->power_fitted = m->loss.fitted;
-        kept->loss_bound = m->loss_bound;
+        kept->loss_bound = m->loss_bound > 0 ? m->loss_bound / wn_loss_all(&m->loss, &m->choice) : 0;
         tell_losses(m, &kept->loss, kept->loss_source);
         memcpy(chosen, m->choice.layers, m->choice.n * sizeof *chosen);
         if (m->o->mode != WN_PLAN_UNIFORM && m->o->mode != WN_PLAN_GRADED && !stand_alike(m))

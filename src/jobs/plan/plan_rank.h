@@ -25,6 +25,8 @@ WN_CHECKED bool wn_criterion_find(const char *name, enum wn_criterion *c, struct
 const char *wn_criterion_name(enum wn_criterion c);
 /* False, saying what is missing, when the archive does not have the sums that the criterion is made of. */
 WN_CHECKED bool wn_criterion_in(const struct wn_saliency *s, enum wn_criterion c, struct wn_err *err);
+/* Whether there are sums of loo, and not only zeros. */
+bool wn_criterion_has_loo(const struct wn_saliency *s);
 /*
  * The one that is named and in the archive. NULL: "loo" where the archive has its sums, else "reap", which any archive
  * has: held-out text loses less by loo at every size (docs/fidelity.md).

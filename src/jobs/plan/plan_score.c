@@ -113,12 +113,16 @@ bool wn_criterion_in(const struct wn_saliency *s, enum wn_criterion c, struct wn
                    key[sum]);
 }
 
+bool wn_criterion_has_loo(const struct wn_saliency *s)
+{
+    return wn_saliency_tells(s->loo, (size_t)s->source_count * s->layer_count * s->expert_count);
+}
+
 bool wn_criterion_choose(const struct wn_saliency *s, const char *name, enum wn_criterion *c, struct wn_err *err)
 {
     if (name)
         return wn_criterion_find(name, c, err) && wn_criterion_in(s, *c, err);
-    *c = wn_saliency_tells(s->loo, (size_t)s->source_count * s->layer_count * s->expert_count) ? WN_CRITERION_LOO
-                                                                                               : WN_CRITERION_REAP;
+    *c = wn_criterion_has_loo(s) ? WN_CRITERION_LOO : WN_CRITERION_REAP;
     return wn_criterion_in(s, *c, err);
 }
 
