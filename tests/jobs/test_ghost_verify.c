@@ -1,5 +1,6 @@
 /* Builds with ghosts held against what they were made from: what verify finds in them, and what is refused. */
 #include "ghost_help.h"
+#include "formats/npz.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -173,6 +174,54 @@ static void what_ghosts_cannot_be_made_of_is_refused(void **state)
     wn_plan_release(&b.plan);
 }
 
+/* The archive with one mean that is no number, or a layer less. */
+static const char *spoilt_means(const char *saliency, bool shorter)
+{
+    const uint64_t shape[] = {shorter ? 12 : 13, 16, GHOST_WIDTH};
+    const char *path = wn_test_path(wn_test_folder(), "spoilt.npz");
+    struct wn_npy means;
+    struct wn_npz z;
+    struct wn_err err;
+
+    CHECK_OK(wn_npz_read_but(&z, saliency, "mean_out", &err), &err);
+    CHECK_OK(wn_npy_init(&means, WN_NPY_F16, 0, 3, shape, &err), &err);
+    for (uint32_t i = 0; i < shape[0] * 16; i++)
+        ghost_mean(i / 16, i % 16, (uint16_t *)means.data + (size_t)i * GHOST_WIDTH, GHOST_WIDTH);
+    if (!shorter)
+        ((uint16_t *)means.data)[means.elements - 2] = 0x7e00;
+    for (size_t i = 0; i < z.n; i++)
+        if (strcmp(z.entry[i].name, "mean_out") == 0) {
+            wn_npy_release(&z.entry[i].array);
+            z.entry[i].array = means;
+        }
+    CHECK_OK(wn_npz_write(&z, path, false, &err), &err);
+    wn_npz_release(&z);
+    return path;
+}
+
+/* Before a byte of the build, which would take hours of a large model. */
+static void means_that_cannot_be_used_are_found_before_anything_is_written(void **state)
+{
+    const char *out = wn_test_path(wn_test_folder(), "again"), *folder = wn_test_need_data(GHOST_HF);
+    static const enum wn_format formats[] = {WN_FORMAT_AS_SOURCE, WN_FORMAT_MLX};
+    struct wn_err err;
+    struct built b;
+
+    (void)state;
+    build(&b, GHOST_HF, WN_GHOSTS_MEAN);
+    for (size_t i = 0; i < 2; i++) {
+        struct wn_prune_options o = {.plan = &b.plan, .ghosts = WN_GHOSTS_MEAN, .format = formats[i], .rest_bits = 16};
+
+        o.saliency = spoilt_means(b.saliency, false);
+        CHECK_FAILS(prune(folder, out, o, &err), &err,
+                    "spoilt.npz': the mean output of expert 15 in layer 12 is not finite (channel 94)");
+        o.saliency = spoilt_means(b.saliency, true);
+        CHECK_FAILS(prune(folder, out, o, &err), &err,
+                    "spoilt.npz': its means are of 12 layers, 16 experts and 96 channels, the model has 13, 16 and 96");
+    }
+    wn_plan_release(&b.plan);
+}
+
 static void a_copy_of_a_build_has_its_ghosts(void **state)
 {
     const char *out = wn_test_path(wn_test_folder(), "copy");
@@ -229,6 +278,7 @@ int main(void)
         cmocka_unit_test(exchanged_rows_are_found),
         cmocka_unit_test(rows_that_cannot_be_are_refused),
         cmocka_unit_test(what_ghosts_cannot_be_made_of_is_refused),
+        cmocka_unit_test(means_that_cannot_be_used_are_found_before_anything_is_written),
         cmocka_unit_test(a_copy_of_a_build_has_its_ghosts),
         cmocka_unit_test(a_build_becomes_another_container_with_its_ghosts),
     };

@@ -218,12 +218,7 @@ static bool check_means(const struct wn_means *m, const struct wn_model *whole, 
 
     if (!force && !wn_made_for("its means are of", m->model_fingerprint, wn_model_source(whole), NULL, err))
         return false;
-    if (m->layers != c->layer_count || m->experts < c->expert_count || m->width != width)
-        return wn_fail(err, WN_ERR_ARG,
-                       "its means are of %" PRIu32 " layers, %" PRIu32 " experts and %" PRIu32
-                       " channels, the model has %" PRIu32 ", %" PRIu32 " and %" PRIu32,
-                       m->layers, m->experts, m->width, c->layer_count, c->expert_count, width);
-    return true;
+    return wn_means_fit(m, c->layer_count, c->expert_count, width, err);
 }
 
 static size_t dropped_in(const struct wn_dropped *d, uint32_t layer, uint32_t experts)

@@ -98,33 +98,25 @@ static bool lose_ghosts(struct wn_keep *k, struct wn_err *err)
 
 /* ---- new ones ---- */
 
-static bool check_means(const struct wn_keep *k, struct wn_err *err)
-{
-    uint32_t last = k->layer_count ? k->layers[k->layer_count - 1].layer : 0;
-
-    if (k->means->width == k->width && k->means->layers > last && k->means->experts >= wn_keep_widest(k, false))
-        return true;
-    return wn_fail(err, WN_ERR_ARG,
-                   "the archive has means of %" PRIu32 " layers, %" PRIu32 " experts and %" PRIu32
-                   " numbers each; the model has %" PRIu32 " layers, %" PRIu32 " experts and outputs of %" PRIu32,
-                   k->means->layers, k->means->experts, k->means->width, last + 1, wn_keep_widest(k, false), k->width);
-}
-
 static bool make_ghosts(struct wn_keep *k, const struct wn_keep_how *how, struct wn_err *err)
 {
     struct wn_config c;
+    uint32_t layers;
 
     if (!how->plan)
         return wn_fail(err, WN_ERR_ARG, "ghosts are made of what a plan drops, and there is no plan");
     if (!wn_config_of_source(k->source, &c, err))
         return wn_fail_in(err, "ghosts are for models that winnow computes; no other program knows them");
     k->width = c.latent_size ? c.latent_size : c.hidden_size;
+    layers = c.layer_count;
     wn_config_release(&c);
     k->new_ghosts = true;
     k->identity = false;
     k->ghosts = how->ghosts;
     k->means = how->ghosts == WN_GHOSTS_MEAN ? how->means : NULL;
-    return !k->means || check_means(k, err);
+    return !k->means || ((wn_means_fit(k->means, layers, wn_keep_widest(k, false), k->width, err) ||
+                          wn_fail_in(err, "'%s'", k->means->part.file.path)) &&
+                         wn_means_check(k->means, err));
 }
 
 bool wn_keep_set_ghosts(struct wn_keep *k, const struct wn_keep_how *how, struct wn_err *err)

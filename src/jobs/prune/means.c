@@ -99,15 +99,37 @@ static bool read_layer(struct wn_means *m, uint32_t layer, struct wn_err *err)
     return true;
 }
 
+bool wn_means_fit(const struct wn_means *m, uint32_t layers, uint32_t experts, uint32_t width, struct wn_err *err)
+{
+    return (m->layers == layers && m->experts == experts && m->width == width) ||
+           wn_fail(err, WN_ERR_ARG,
+                   "its means are of %" PRIu32 " layers, %" PRIu32 " experts and %" PRIu32
+                   " channels, the model has %" PRIu32 ", %" PRIu32 " and %" PRIu32,
+                   m->layers, m->experts, m->width, layers, experts, width);
+}
+
+static bool need_layer(struct wn_means *m, uint32_t layer, struct wn_err *err)
+{
+    if (!m->read || m->layer != layer) {
+        m->read = read_layer(m, layer, err);
+        m->layer = layer;
+    }
+    return m->read;
+}
+
+bool wn_means_check(struct wn_means *m, struct wn_err *err)
+{
+    for (uint32_t i = 0; i < m->layers; i++)
+        if (!need_layer(m, i, err))
+            return false;
+    return true;
+}
+
 const uint8_t *wn_means_row(struct wn_means *m, uint32_t layer, uint32_t expert, struct wn_err *err)
 {
     if (layer >= m->layers || expert >= m->experts) {
         wn_fail(err, WN_ERR_ARG, "the archive has no mean of expert %" PRIu32 " of layer %" PRIu32, expert, layer);
         return NULL;
     }
-    if (!m->read || m->layer != layer) {
-        m->read = read_layer(m, layer, err);
-        m->layer = layer;
-    }
-    return m->read ? m->rows + (size_t)2 * m->width * expert : NULL;
+    return need_layer(m, layer, err) ? m->rows + (size_t)2 * m->width * expert : NULL;
 }
