@@ -263,6 +263,11 @@ static void a_build_becomes_another_container_with_its_ghosts(void **state)
         assert_memory_equal(x, y, 30 * v * sizeof *x);
         free(y);
         CHECK_OK(wn_verify(out, b.out, NULL, NULL, &r, &err), &err);
+        /* and as a GGUF is the build that the parent itself would have become */
+        CHECK_OK(
+            formats[i] != WN_FORMAT_GGUF ||
+                wn_verify_all(&(struct wn_verify_options){out, b.source, NULL, &b.plan, b.saliency}, NULL, &r, &err),
+            &err);
         ghost_prune(b.out, plain, NULL, WN_GHOSTS_OFF, formats[i]);
         CHECK_OK(wn_verify(plain, b.out, NULL, NULL, &r, &err), &err);
         free(x);

@@ -124,7 +124,10 @@ static double elements_of(const struct wn_keep *k, const struct wn_recast_tensor
     return part.router && l ? elements / wn_keep_router_rows(k, l) * l->count : elements;
 }
 
-/* "896x3.1B": the experts of a layer, and what the model would have if each layer had one. */
+/*
+ * "896x3.1B": the source's experts in a layer, or its parent's where it has ghosts, which are the router's choices; and
+ * what the model would have if each layer had one.
+ */
 static void put_size_label(struct writer *w, const struct wn_keep *k, const struct wn_recast_list *list)
 {
     static const char suffix[] = "KMBT";
@@ -137,7 +140,7 @@ static void put_size_label(struct writer *w, const struct wn_keep *k, const stru
     for (; i < 3 && size > unit * 1e3; i++)
         unit *= 1e3;
     size /= unit;
-    (void)snprintf(label, sizeof label, "%" PRIu32 "x%.*f%c", w->c->expert_count, size < 9.5 ? 1 : 0, size, suffix[i]);
+    (void)snprintf(label, sizeof label, "%" PRIu32 "x%.*f%c", w->c->router_rows, size < 9.5 ? 1 : 0, size, suffix[i]);
     put_string(w, "general.size_label", label);
 }
 
