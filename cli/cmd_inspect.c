@@ -82,7 +82,7 @@ static json_t *to_json(const char *path, const struct wn_inspection *in)
     j = json_put(j, "classes", classes);
     j = json_put(j, "types", types);
     if (!in->known)
-        return j;
+        return json_put(j, "why_unknown", json_text(in->why_unknown));
     j = json_put(j, "shape", json_shape(in->config));
     j = json_put(j, "token_bytes", json_integer((json_int_t)in->token_bytes));
     j = json_put(j, "expert_bytes", json_integer((json_int_t)in->expert_bytes));
@@ -91,6 +91,8 @@ static json_t *to_json(const char *path, const struct wn_inspection *in)
         j = json_put(j, "ghosts",
                      json_pack("{sI sb sI}", "count", (json_int_t)in->ghosts, "means", in->ghost_mean_bytes > 0,
                                "bytes", (json_int_t)in->ghost_bytes));
+    if (*in->ghost_trouble)
+        j = json_put(j, "ghost_trouble", json_text(in->ghost_trouble));
     j = json_put(j, "kv_bytes_per_token", json_integer((json_int_t)in->kv_bytes_per_token));
     if (bandwidth > 0) {
         j = json_put(j, "bandwidth", json_real(bandwidth));
@@ -162,6 +164,8 @@ static void print_text(const char *path, const struct wn_inspection *in)
     say("model              %s\n", path);
     say("container          %s, %" PRIu64 " file%s\n", in->container, in->files, in->files == 1 ? "" : "s");
     say("architecture       %s%s\n", in->architecture, in->known ? "" : " (not one that winnow computes)");
+    if (!in->known)
+        say("not computed       %s\n", in->why_unknown);
     say("fingerprint        %s\n", in->fingerprint);
     if (in->known)
         print_shape(in->config);
@@ -169,6 +173,8 @@ static void print_text(const char *path, const struct wn_inspection *in)
         say("ghosts             %" PRIu64 " in all MoE layers, %s; %s of files\n", in->ghosts,
             in->ghost_mean_bytes ? "with their mean outputs" : "which give nothing",
             text_size(in->ghost_bytes, size, sizeof size));
+    if (*in->ghost_trouble)
+        say("not sound          %s\n", in->ghost_trouble);
     say("tensors            %s\n", text_count(in->tensors, count, sizeof count));
     print_bytes("files", in->file_bytes);
     print_bytes("tensor data", in->tensor_bytes);

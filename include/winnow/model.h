@@ -91,7 +91,8 @@ struct wn_inspection {
     uint64_t kv_bytes_per_token;                /* MLA latent cache */
     uint64_t ghosts;                            /* of all layers together */
     uint64_t ghost_bytes, ghost_mean_bytes;     /* what the plain build has not; of that means, 0: they have none */
-    struct wn_type_bytes *types;                /* owned; by falling bytes */
+    char ghost_trouble[256]; /* one sentence where routers, their rows and means do not go together; empty: they do */
+    struct wn_type_bytes *types; /* owned; by falling bytes */
     size_t type_count;
 };
 

@@ -9,6 +9,7 @@
 #include "model/names.h"
 #include "model/own.h"
 
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@ struct tally {
     struct wn_type_bytes by_type[WN_TYPE_COUNT];
     uint64_t *routed;         /* [layer_count] bytes of routed experts; NULL when the config is not known; owned */
     uint64_t embedding_table; /* bytes of the embedding matrix, of which a token reads one row */
+    uint32_t listed;          /* layers that say whose the router's rows are */
     uint64_t expert_rows;     /* of builds with ghosts: bytes of what says whose the router's rows are */
 };
 
@@ -108,6 +110,32 @@ static enum wn_type type_of(const struct wn_source *s, const struct wn_mlx *mlx,
     return f.mode == WN_MLX_MXFP4 ? WN_MXFP4 : wn_mlx_type(&f);
 }
 
+/* The first of what does not go together is told; a build that nobody can run is counted all the same. */
+static void trouble(struct wn_inspection *in, uint32_t layer, const char *what, uint64_t have, const char *wanted,
+                    uint64_t want)
+{
+    if (have != want && !*in->ghost_trouble)
+        (void)snprintf(in->ghost_trouble, sizeof in->ghost_trouble,
+                       "layer %" PRIu32 ": %s %" PRIu64 ", but by the config %s %" PRIu64
+                       " ('router_rows'; without it one for each expert)",
+                       layer, what, have, wanted, want);
+}
+
+static void check_ghosts(const struct wn_part *part, const struct wn_tensor *t, struct wn_inspection *in)
+{
+    const struct wn_layer_config *l = &in->config->layers[part->layer];
+    uint32_t layer = (uint32_t)part->layer;
+
+    if (part->router && t->dims == 2)
+        trouble(in, layer, "the router's rows are", t->shape[0], "they are", l->router_rows);
+    if (part->expert_rows)
+        trouble(in, layer, "the experts whose rows are told are", wn_tensor_elements(t), "the experts are",
+                l->expert_count);
+    if (part->ghost_mean && t->dims > 0)
+        trouble(in, layer, "the ghosts that have means are", t->shape[0], "the ghosts are",
+                l->router_rows - l->expert_count);
+}
+
 /* Rows of a router that are no experts', and the tensors that only builds with ghosts have. */
 static void add_ghosts(const struct wn_part *part, const struct wn_tensor *t, struct wn_inspection *in,
                        struct tally *tally)
@@ -117,7 +145,9 @@ static void add_ghosts(const struct wn_part *part, const struct wn_tensor *t, st
     if (!in->config || part->layer < 0 || (uint32_t)part->layer >= in->config->layer_count)
         return;
     l = &in->config->layers[part->layer];
+    check_ghosts(part, t, in);
     if (part->expert_rows) {
+        tally->listed++;
         tally->expert_rows += t->bytes;
         in->ghosts += l->router_rows - l->expert_count;
     }
@@ -154,6 +184,21 @@ static void add_tensors(const struct wn_source *s, const struct wn_mlx *mlx, str
         if (part.class == WN_CLASS_EMBEDDING && wn_name_is_embedding(t->name))
             tally->embedding_table += t->bytes;
     }
+}
+
+/* Of a build with ghosts each layer with experts says whose the rows are. */
+static void check_lists(const struct tally *tally, struct wn_inspection *in)
+{
+    uint32_t moe = 0, with_ghosts = 0;
+
+    for (uint32_t i = 0; i < in->config->layer_count; i++) {
+        moe += in->config->layers[i].moe;
+        with_ghosts += in->config->layers[i].router_rows > in->config->layers[i].expert_count;
+    }
+    if ((tally->listed > 0 || with_ghosts > 0) && tally->listed != moe && !*in->ghost_trouble)
+        (void)snprintf(in->ghost_trouble, sizeof in->ghost_trouble,
+                       "%" PRIu32 " of %" PRIu32 " layers with experts say whose their router's rows are",
+                       tally->listed, moe);
 }
 
 /* Everything is read once a token, but: chosen experts only, one row of the embedding, nothing of vision and ghosts. */
@@ -242,6 +287,7 @@ static bool inspect_source(const struct wn_source *s, struct wn_inspection *in, 
     add_tensors(s, mlx, in, &tally);
     wn_mlx_free(mlx);
     if (in->known) {
+        check_lists(&tally, in);
         add_token_bytes(&tally, in);
         add_memory(in);
     }

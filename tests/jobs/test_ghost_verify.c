@@ -174,6 +174,38 @@ static void what_ghosts_cannot_be_made_of_is_refused(void **state)
     wn_plan_release(&b.plan);
 }
 
+static void expect_trouble(const char *model, const char *why)
+{
+    struct wn_inspection in;
+    struct wn_err err;
+
+    CHECK_OK(wn_inspect(model, &in, &err), &err);
+    if (!(*why ? wn_test_contains(in.ghost_trouble, why) : !*in.ghost_trouble))
+        fail_msg("'%s', wanted '%s'", in.ghost_trouble, why);
+    wn_inspection_release(&in);
+}
+
+static void inspect_tells_ghosts_that_do_not_go_together(void **state)
+{
+    struct built b;
+    char config[600];
+
+    (void)state;
+    expect_trouble(wn_test_need_data(GHOST_HF), "");
+    build(&b, GHOST_GGUF, WN_GHOSTS_MEAN);
+    expect_trouble(b.out, "");
+    assert_true(replace_text(b.out, "blk.4.ffn_expert_rows.weight", "blk.4.ffn_expert_rowz.weight"));
+    expect_trouble(b.out, "11 of 12 layers with experts say whose their router's rows are");
+    wn_plan_release(&b.plan);
+    build(&b, GHOST_HF, WN_GHOSTS_MEAN);
+    expect_trouble(b.out, "");
+    snprintf(config, sizeof config, "%s/config.json", b.out);
+    assert_true(replace_text(config, "\"router_rows\"", "\"torch_dtype\""));
+    expect_trouble(b.out, "layer 1: the router's rows are 16, but by the config they are 9 ('router_rows'");
+    assert_true(replace_text(config, "\"torch_dtype\"", "\"router_rows\""));
+    wn_plan_release(&b.plan);
+}
+
 /* The archive with one mean that is no number, or a layer less. */
 static const char *spoilt_means(const char *saliency, bool shorter)
 {
@@ -283,6 +315,7 @@ int main(void)
         cmocka_unit_test(exchanged_rows_are_found),
         cmocka_unit_test(rows_that_cannot_be_are_refused),
         cmocka_unit_test(what_ghosts_cannot_be_made_of_is_refused),
+        cmocka_unit_test(inspect_tells_ghosts_that_do_not_go_together),
         cmocka_unit_test(means_that_cannot_be_used_are_found_before_anything_is_written),
         cmocka_unit_test(a_copy_of_a_build_has_its_ghosts),
         cmocka_unit_test(a_build_becomes_another_container_with_its_ghosts),
