@@ -297,10 +297,10 @@ static void a_smaller_chunk_changes_no_byte(void **state)
 
 static void the_output_is_the_archive_with_more_in_it(void **state)
 {
-    struct probing p = probe_fresh();
+    struct probing p = probe_fresh(), q;
     struct wn_npz a, b;
     struct wn_err err;
-    char copy[512];
+    char copy[512], spelled[520];
 
     (void)state;
     CHECK_OK(probe_run(&p, &err), &err);
@@ -323,9 +323,19 @@ static void the_output_is_the_archive_with_more_in_it(void **state)
     CHECK_FAILS(probe_run(&p, &err), &err, "exists");
     p.o.overwrite = true;
     CHECK_OK(probe_run(&p, &err), &err);
+    q = probe_fresh();
+    CHECK_OK(probe_run(&q, &err), &err);
+    wn_test_same_file(copy, q.o.out);
+    /* under another spelling of its name, too */
+    (void)snprintf(spelled, sizeof spelled, "%.*s/./%s", (int)(strrchr(copy, '/') - copy), copy,
+                   strrchr(copy, '/') + 1);
     p = probe_fresh();
+    p.o.archive = copy;
+    p.o.out = spelled;
+    p.o.overwrite = true;
     CHECK_OK(probe_run(&p, &err), &err);
-    wn_test_same_file(copy, p.o.out);
+    assert_true(p.result.done > 0);
+    wn_test_same_file(copy, q.o.out);
 }
 
 /* ---- what it takes ---- */

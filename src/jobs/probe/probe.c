@@ -9,7 +9,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* A point's ghosts, and what they give. */
 static uint64_t ghosts_hash(const struct wn_probing *p, const struct wn_dropped *d)
@@ -64,7 +63,7 @@ static char *work_of(const struct wn_layer_probe_options *o, struct wn_err *err)
 
 static bool is_in_place(const struct wn_layer_probe_options *o)
 {
-    return strcmp(o->out, o->archive) == 0;
+    return wn_path_same(o->out, o->archive);
 }
 
 static struct wn_store_product product_of(const struct wn_layer_probe_options *o)
@@ -157,7 +156,10 @@ static bool run(struct wn_probing_run *r, struct wn_err *err)
            finish(r, err);
 }
 
-/* The archive may be replaced, by itself with more in it; under another name of its own nothing is written. */
+/*
+ * Inputs are what the output may not be. The archive is none of them where it is to be replaced by itself with the
+ * probes in it (in place, which takes overwrite); otherwise it is, and so is what the output is written as first.
+ */
 static bool try_output(const struct wn_model *m, const struct wn_layer_probe_options *o, struct wn_err *err)
 {
     const char *inputs[] = {o->corpus, is_in_place(o) ? NULL : o->archive};
