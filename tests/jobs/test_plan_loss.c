@@ -174,6 +174,30 @@ static void a_curve_goes_through_its_points_and_on_as_beside_them(void **state)
     assert_true(wn_curve_at(&c, 0, 1.5) == 0);
 }
 
+/* Then one of the floor's is raised first, and what that frees is spent. */
+static void experts_of_fewer_bits_may_take_more_bytes(void **state)
+{
+    struct made m = {.c = {.floor = 2, .room = 45, .lo_bits = 8}};
+    struct wn_rng rng = {35};
+    struct wn_err err;
+    uint32_t kept = 0;
+    double bound;
+
+    (void)state;
+    make(&m, &rng, LAYERS, 7, 1, true, 1.2);
+    for (uint32_t l = 0; l < LAYERS; l++) {
+        m.c.layers[l].hi_bytes = 5;
+        m.c.layers[l].lo_bytes = 9;
+    }
+    CHECK_OK(wn_solve_loss(&m.c, &m.l, &bound, &err), &err);
+    for (uint32_t l = 0; l < LAYERS; l++) {
+        assert_int_equal(m.c.layers[l].hi, m.c.layers[l].kept);
+        kept += m.c.layers[l].kept;
+    }
+    assert_int_equal(kept, 45 / 5);
+    release(&m);
+}
+
 static void a_layer_that_costs_nothing_gets_its_floor(void **state)
 {
     struct made m = {.c = {.floor = 2, .room = 12}};
@@ -255,6 +279,7 @@ int main(void)
         cmocka_unit_test(equal_experts_of_one_source_are_chosen_best),
         cmocka_unit_test(mixed_sources_and_two_banks_are_near_the_best),
         cmocka_unit_test(a_curve_goes_through_its_points_and_on_as_beside_them),
+        cmocka_unit_test(experts_of_fewer_bits_may_take_more_bytes),
         cmocka_unit_test(a_layer_that_costs_nothing_gets_its_floor),
         cmocka_unit_test(a_room_below_the_floor_is_refused),
         cmocka_unit_test(a_source_without_weight_changes_nothing),

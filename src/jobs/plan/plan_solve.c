@@ -47,11 +47,17 @@ static struct stand stand_of(const struct solving *s, uint32_t i, uint32_t hi, u
                           wn_loss_layer(s->l, i, s->c->fidelity, hi, kept)};
 }
 
+/* Below 0 where an expert of fewer bits takes more bytes than its own. */
+static int64_t bytes_between(const struct stand *from, const struct stand *to)
+{
+    return to->bytes < from->bytes ? -(int64_t)(from->bytes - to->bytes) : (int64_t)(to->bytes - from->bytes);
+}
+
 static double rate_of(const struct stand *from, const struct stand *to)
 {
-    uint64_t bytes = to->bytes - from->bytes;
+    int64_t bytes = bytes_between(from, to);
 
-    return (from->loss - to->loss) / (double)(bytes ? bytes : 1);
+    return (from->loss - to->loss) / (double)(bytes > 0 ? bytes : 1);
 }
 
 /* The better of the next steps from where a layer stands; of equal ones the one that brings an expert in. */
@@ -143,8 +149,12 @@ static void go(struct solving *s, const struct stretch *t, uint64_t *left)
 
     if (r->at != t->from)
         return;
-    while (r->at < t->to && r->stand[r->at + 1].bytes - r->stand[r->at].bytes <= *left) {
-        *left -= r->stand[r->at + 1].bytes - r->stand[r->at].bytes;
+    while (r->at < t->to) {
+        int64_t bytes = bytes_between(&r->stand[r->at], &r->stand[r->at + 1]);
+
+        if (bytes > 0 && (uint64_t)bytes > *left)
+            break;
+        *left = bytes > 0 ? *left - (uint64_t)bytes : *left + (uint64_t)-bytes;
         r->at++;
     }
     s->c->layers[t->layer].hi = r->stand[r->at].hi;
