@@ -2,9 +2,13 @@
  * Ghosts: rows of the router that no expert stands behind (weights.h). The tensor of expert rows says which row each
  * expert has; the rows that it leaves out are ghosts, numbered as they follow one another.
  */
+#include "base/alloc.h"
+#include "base/bits.h"
 #include "model/bind.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static uint32_t ghosts_in(const struct wn_config *c, uint32_t layer)
@@ -19,30 +23,37 @@ static const struct wn_tensor *find_part(struct wn_binder *b, enum wn_role role)
     return wn_name_write(b->model->naming, b->model->prefix, role, 0, b->layer, 0, name) ? wn_bind_try(b, name) : NULL;
 }
 
-/* Marks in serves[] whom each row belongs to; rows that nobody has keep WN_GHOST. */
-static bool read_rows(struct wn_binder *b, const struct wn_tensor *t, const struct wn_moe_weights *w, uint32_t rows)
+static bool take_rows(const struct wn_tensor *t, const uint8_t *bytes, uint32_t experts, uint32_t rows,
+                      uint32_t *serves, struct wn_err *err)
 {
-    const uint8_t *data;
+    for (uint32_t r = 0; r < rows; r++)
+        serves[r] = WN_GHOST;
+    for (uint32_t e = 0; e < experts; e++) {
+        uint32_t row = (uint32_t)wn_load_le(bytes + (size_t)4 * e, 4);
 
-    if (!wn_bind_shape(b, t, (const uint64_t[]){w->expert_count}, 1))
-        return false;
-    if (t->type != WN_I32)
-        return wn_fail(b->err, WN_ERR_FORMAT, "tensor '%s' is of type %s, wanted I32", t->name,
-                       wn_type_info(t->type)->name);
-    data = wn_source_view(b->source, t, b->err);
-    for (uint32_t e = 0; data && e < w->expert_count; e++) {
-        int32_t row;
-
-        memcpy(&row, data + e * sizeof row, sizeof row);
-        if (row < 0 || (uint32_t)row >= rows)
-            return wn_fail(b->err, WN_ERR_FORMAT, "tensor '%s': expert %u has row %d, the router has %u", t->name, e,
-                           row, rows);
-        if (w->serves[row] != WN_GHOST)
-            return wn_fail(b->err, WN_ERR_FORMAT, "tensor '%s': experts %u and %u have the same row %d", t->name,
-                           w->serves[row], e, row);
-        w->serves[row] = e;
+        if (row >= rows || serves[row] != WN_GHOST)
+            return wn_fail(err, WN_ERR_FORMAT,
+                           "tensor '%s': expert %" PRIu32 " has row %" PRId32 ", which is %s of the router's %" PRIu32,
+                           t->name, e, (int32_t)row, row >= rows ? "none" : "another's", rows);
+        serves[row] = e;
     }
-    return data != NULL;
+    return true;
+}
+
+bool wn_serves_read(const struct wn_source *s, const struct wn_tensor *t, uint32_t experts, uint32_t rows,
+                    uint32_t *serves, struct wn_err *err)
+{
+    uint8_t *bytes;
+    bool ok;
+
+    if (t->type != WN_I32 || wn_tensor_elements(t) != experts)
+        return wn_fail(err, WN_ERR_FORMAT, "tensor '%s' is not one I32 for each of %" PRIu32 " experts", t->name,
+                       experts);
+    bytes = wn_alloc(experts, 4, err);
+    ok = bytes && wn_source_read(s, t, 0, bytes, (size_t)4 * experts, err) &&
+         take_rows(t, bytes, experts, rows, serves, err);
+    free(bytes);
+    return ok;
 }
 
 static bool bind_means(struct wn_binder *b, struct wn_moe_weights *w, uint32_t ghosts)
@@ -72,11 +83,7 @@ bool wn_bind_ghosts(struct wn_binder *b, struct wn_moe_weights *w)
     if (!t)
         return ghosts == 0;
     w->serves = wn_bind_alloc(b, rows, sizeof *w->serves);
-    if (!w->serves)
-        return false;
-    for (uint32_t r = 0; r < rows; r++)
-        w->serves[r] = WN_GHOST;
-    if (!read_rows(b, t, w, rows))
+    if (!w->serves || !wn_serves_read(b->source, t, w->expert_count, rows, w->serves, b->err))
         return false;
     for (uint32_t r = 0; r < rows; r++) {
         if (w->serves[r] != WN_GHOST)

@@ -55,6 +55,13 @@ struct wn_mla_weights {
  */
 #define WN_GHOST 0x80000000u /* in `serves`: with the ghost's number */
 
+/*
+ * The tensor of expert rows t of a layer: serves [rows] gets the expert behind each row of the router, and WN_GHOST
+ * where there is none. Refused (WN_ERR_FORMAT), by expert: a row that the router has not, or one that is another's.
+ */
+WN_CHECKED bool wn_serves_read(const struct wn_source *s, const struct wn_tensor *t, uint32_t experts, uint32_t rows,
+                               uint32_t *serves, struct wn_err *err);
+
 struct wn_moe_weights {
     struct wn_matrix router; /* [choices][hidden]: a row for each expert and each ghost */
     float *router_bias;      /* [choices]: chooses only, never weighs */

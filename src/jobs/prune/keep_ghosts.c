@@ -7,9 +7,9 @@
 #include "jobs/prune/keep_parts.h"
 #include "jobs/prune/means.h"
 #include "model/config_read.h"
+#include "model/weights.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,38 +45,15 @@ uint32_t wn_keep_router_rows(const struct wn_keep *k, const struct wn_keep_layer
 
 /* ---- ghosts of the source that go ---- */
 
-static bool take_rows(struct wn_keep_layer *l, const struct wn_tensor *t, const uint8_t *bytes, struct wn_err *err)
-{
-    uint8_t *taken = wn_alloc(l->rows, 1, err);
-    bool ok = taken != NULL;
-
-    for (uint32_t e = 0; ok && e < l->count; e++) {
-        uint32_t row = (uint32_t)wn_load_le(bytes + (size_t)4 * e, 4);
-
-        if (row >= l->rows || taken[row])
-            ok = wn_fail(err, WN_ERR_FORMAT,
-                         "tensor '%s': expert %" PRIu32 " has row %" PRId32 ", which is %s of the router's %" PRIu32,
-                         t->name, e, (int32_t)row, row >= l->rows ? "none" : "another's", l->rows);
-        else
-            taken[row] = 1;
-        l->row_of[e] = row;
-    }
-    free(taken);
-    return ok;
-}
-
-/* The census has held the tensor's length against the experts. */
 static bool read_rows(const struct wn_source *s, const struct wn_tensor *t, struct wn_keep_layer *l, struct wn_err *err)
 {
-    uint8_t *bytes;
-    bool ok;
+    uint32_t *serves = wn_alloc(l->rows, sizeof *serves, err);
+    bool ok = serves && wn_serves_read(s, t, l->count, l->rows, serves, err);
 
-    if (t->type != WN_I32 || wn_tensor_elements(t) != l->count)
-        return wn_fail(err, WN_ERR_FORMAT, "tensor '%s' is not one I32 for each of %" PRIu32 " experts", t->name,
-                       l->count);
-    bytes = wn_alloc(l->count, 4, err);
-    ok = bytes && wn_source_read(s, t, 0, bytes, (size_t)4 * l->count, err) && take_rows(l, t, bytes, err);
-    free(bytes);
+    for (uint32_t row = 0; ok && row < l->rows; row++)
+        if (serves[row] != WN_GHOST)
+            l->row_of[serves[row]] = row;
+    free(serves);
     return ok;
 }
 
@@ -89,9 +66,9 @@ static bool lose_ghosts(struct wn_keep *k, struct wn_err *err)
         const struct wn_tensor *t = wn_source_tensor_at(k->source, i);
 
         wn_part_of(wn_source_container(k->source), t->name, &part);
-        if (part.expert_rows &&
-            !read_rows(k->source, t, (struct wn_keep_layer *)(uintptr_t)wn_keep_find(k, (uint32_t)part.layer), err))
-            return false;
+        for (uint32_t l = 0; part.expert_rows && l < k->layer_count; l++)
+            if (k->layers[l].layer == (uint32_t)part.layer && !read_rows(k->source, t, &k->layers[l], err))
+                return false;
     }
     return true;
 }
