@@ -250,6 +250,11 @@ static void tell_ghosts(const struct wn_plan *plan, const struct wn_fit_options 
 /* Where layers keep different numbers, a source can pay for the others. */
 static void warn_of_losers(const struct wn_plan_kept *k)
 {
+    if (k->untold)
+        complain(
+            "winnow plan: the probes of %u layer%s, the first of them %u, tell nothing, since nobody went or nothing "
+            "was lost: what the others cost in the mean is taken",
+            k->untold, k->untold == 1 ? "" : "s", k->untold_layer);
     for (size_t s = 0; k->basis != WN_BASIS_NONE && s < k->source_count; s++)
         if (isnan(k->loss_source[s]))
             complain("winnow plan: source '%s' was not probed: what it loses is not known and does not count",

@@ -152,8 +152,9 @@ struct wn_plan_kept {
      * one that keeps the same number in each layer within the same budget. And the share of what this plan loses that
      * no choice within its budget can go below, both by the power; 0 where nothing was chosen by loss.
      */
-    enum wn_plan_basis basis; /* WN_BASIS_NONE: there is nothing to predict by */
-    enum wn_ghosts probed;    /* as in struct wn_plan */
+    enum wn_plan_basis basis;      /* WN_BASIS_NONE: there is nothing to predict by */
+    enum wn_ghosts probed;         /* as in struct wn_plan */
+    uint32_t untold, untold_layer; /* layers whose probes tell nothing, which count as the others' mean; the first */
     double power;
     bool power_fitted; /* to the probes */
     double loss, loss_same, loss_bound;

@@ -14,10 +14,12 @@ enum { LAYERS = 4, EXPERTS = 12, SOURCES = 2, TOP_K = 2, POINTS = 3 };
 
 #define POWER 1.8
 
-static const double cost[SOURCES][LAYERS] = {{0, 0.08, 0.02, 0.01}, {0, 0.01, 0.02, 0.09}};
+static double cost[SOURCES][LAYERS] = {{0, 0.08, 0.02, 0.01}, {0, 0.01, 0.02, 0.09}};
 static const char *const labels[SOURCES] = {"a", "b"};
-static struct wn_saliency base; /* written by make, for what a test works out by hand */
-static bool with_loo;           /* whether archives that are made have its sums, other ones than reap's */
+static struct wn_saliency base;            /* written by make, for what a test works out by hand */
+static bool with_loo;                      /* whether archives that are made have its sums, other ones than reap's */
+static double tiny;                        /* above 0: the sum of the first expert of layer 1, of source "a" */
+static void (*spoil)(struct wn_probes *p); /* called with the probes that are written; NULL: they are sound */
 
 /* Sums at random, the same for all who ask. */
 static void make_sums(struct wn_saliency *s)
@@ -40,6 +42,8 @@ static void make_sums(struct wn_saliency *s)
                     s->loo[wn_saliency_source_row(s, i, l) + e] = (double)(1 + wn_rng_below(&rng, 1000)) / 64;
             }
     }
+    if (tiny > 0)
+        s->source_saliency[wn_saliency_source_row(s, 0, 1)] = tiny;
     wn_saliency_add_up(s);
 }
 
@@ -96,6 +100,8 @@ static const char *make(uint32_t points, uint64_t tokens)
     if (points == 0)
         return plain;
     make_probes(&base, points, tokens, &p);
+    if (spoil)
+        spoil(&p);
     CHECK_OK(wn_probes_put(&p, &z, SOURCES, LAYERS, EXPERTS, &err), &err);
     CHECK_OK(wn_npz_extend(plain, &z, out, false, &err), &err);
     wn_npz_release(&z);
@@ -325,6 +331,87 @@ static void what_the_archive_does_not_have_is_named(void **state)
     wn_plan_release(&p);
 }
 
+static void lose_nothing_in_layer_2(struct wn_probes *p)
+{
+    for (uint32_t i = 0; i < POINTS * SOURCES; i++)
+        p->kld[i * LAYERS + 2] = 0;
+}
+
+static void drop_nobody_in_layer_2(struct wn_probes *p)
+{
+    lose_nothing_in_layer_2(p);
+    for (uint32_t i = 0; i < POINTS; i++)
+        memset(p->mask + (i * LAYERS + 2) * EXPERTS, 0, EXPERTS);
+}
+
+static void lose_nothing(struct wn_probes *p)
+{
+    memset(p->kld, 0, sizeof *p->kld * POINTS * SOURCES * LAYERS);
+}
+
+static void drop_the_first_of_layer_1(struct wn_probes *p)
+{
+    for (uint32_t i = 0; i < POINTS; i++)
+        memset(p->mask + (i * LAYERS + 1) * EXPERTS + 1, 0, EXPERTS - 1);
+}
+
+/* It would be free otherwise, and be cut to its floor. */
+static void a_layer_whose_probes_tell_nothing_costs_what_the_others_do(void **state)
+{
+    void (*const all[])(struct wn_probes *) = {lose_nothing_in_layer_2, drop_nobody_in_layer_2};
+    struct wn_plan_options o = {.mode = WN_PLAN_PROBE, .keep = 6, .min_experts = 2, .power = POWER};
+    struct wn_plan_kept k;
+    struct wn_plan p;
+    struct wn_err err;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        const char *path;
+        double before[SOURCES];
+
+        spoil = all[i];
+        path = make(POINTS, 100);
+        spoil = NULL;
+        CHECK_OK(wn_plan_make(path, &o, &p, &k, &err), &err);
+        assert_int_equal(k.untold, 1);
+        assert_int_equal(k.untold_layer, 2);
+        for (uint32_t s = 0; s < SOURCES; s++) {
+            before[s] = cost[s][2];
+            cost[s][2] = (cost[s][1] + cost[s][3]) / 2;
+            check_near(k.loss_source[s], by_hand(&p, s, POWER));
+            cost[s][2] = before[s];
+        }
+        wn_plan_kept_release(&k);
+        wn_plan_release(&p);
+    }
+}
+
+static void probes_that_tell_no_cost_are_no_basis(void **state)
+{
+    struct wn_plan_options o = {.mode = WN_PLAN_PROBE, .keep = 6, .min_experts = 2, .power = POWER};
+    struct wn_plan_kept k;
+    struct wn_plan p;
+    struct wn_err err;
+    const char *path;
+
+    (void)state;
+    spoil = lose_nothing;
+    path = make(POINTS, 100);
+    CHECK_FAILS(wn_plan_make(path, &o, &p, &k, &err), &err, "no probe lost anything, so they do not tell");
+    o.mode = WN_PLAN_UNIFORM; /* which needs no prediction */
+    CHECK_OK(wn_plan_make(path, &o, &p, &k, &err), &err);
+    assert_int_equal(k.basis, WN_BASIS_NONE);
+    wn_plan_kept_release(&k);
+    wn_plan_release(&p);
+    o.mode = WN_PLAN_PROBE;
+    spoil = drop_the_first_of_layer_1;
+    tiny = 1e-60;
+    path = make(POINTS, 100);
+    tiny = 0;
+    spoil = NULL;
+    CHECK_FAILS(wn_plan_make(path, &o, &p, &k, &err), &err, "layer 1: what source 'a' lost there is out of proportion");
+}
+
 static void a_plan_s_file_keeps_what_was_predicted(void **state)
 {
     const char *path = make(POINTS, 100), *file = wn_test_path(wn_test_folder(), "plan.json");
@@ -417,6 +504,8 @@ int main(void)
         cmocka_unit_test(the_power_may_be_told),
         cmocka_unit_test(the_proxy_plans_by_what_leaving_changes),
         cmocka_unit_test(what_the_archive_does_not_have_is_named),
+        cmocka_unit_test(a_layer_whose_probes_tell_nothing_costs_what_the_others_do),
+        cmocka_unit_test(probes_that_tell_no_cost_are_no_basis),
         cmocka_unit_test(a_plan_s_file_keeps_what_was_predicted),
         cmocka_unit_test(a_prediction_that_is_none_is_refused),
     };

@@ -97,6 +97,8 @@ static void entries_that_cannot_be_are_refused(void **state)
         {"probe_kld", "'probe_kld': entry 2 is not a finite number", 2, INFINITY},
         {"probe_kld", "'probe_kld': entry 2 is not a finite number", 2, -1e-9},
         {"probe_kld", "entry 0 is of layer 0, which has no experts", 0, 0.5},
+        {"probe_kld", "entry 4 is 1e+308 nats, and logits of 32 bits give 1e+39 at most", 4, 1e308},
+        {"probe_tokens", "'probe_kld': entry 4 is 0.02, but source 1 was probed with no tokens", 1, 0},
         {"probe_tokens", "'probe_tokens': entry 1 is not a whole number", 1, -3},
     };
 
@@ -115,6 +117,30 @@ static void entries_that_cannot_be_are_refused(void **state)
         wn_npz_release(&z);
         wn_probes_release(&p);
     }
+}
+
+static void losses_without_a_cause_are_refused(void **state)
+{
+    struct wn_probes p, q;
+    struct wn_npz z = {0};
+    struct wn_err err;
+
+    (void)state;
+    make(&p);
+    memset(p.mask + (LAYERS + 1) * EXPERTS, 0, EXPERTS);
+    CHECK_OK(wn_probes_put(&p, &z, SOURCES, LAYERS, EXPERTS, &err), &err);
+    CHECK_FAILS(read_back(&z, &q, &err), &err, "entry 7 is 0.01, but the mask of point 1 drops nobody in layer 1");
+    wn_npz_release(&z);
+    memset(p.kld, 0, sizeof *p.kld * POINTS * SOURCES * LAYERS);
+    CHECK_OK(wn_probes_put(&p, &z, SOURCES, LAYERS, EXPERTS, &err), &err);
+    CHECK_OK(read_back(&z, &q, &err), &err); /* that nobody went is no contradiction where nothing was lost */
+    wn_probes_release(&q);
+    wn_npz_release(&z);
+    memset(p.tokens, 0, sizeof *p.tokens * SOURCES);
+    CHECK_OK(wn_probes_put(&p, &z, SOURCES, LAYERS, EXPERTS, &err), &err);
+    CHECK_FAILS(read_back(&z, &q, &err), &err, "'probe_tokens': no source was probed with any");
+    wn_npz_release(&z);
+    wn_probes_release(&p);
 }
 
 static void a_layer_that_keeps_nobody_is_refused(void **state)
@@ -230,6 +256,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(probes_come_back_as_they_were),
         cmocka_unit_test(entries_that_cannot_be_are_refused),
+        cmocka_unit_test(losses_without_a_cause_are_refused),
         cmocka_unit_test(a_layer_that_keeps_nobody_is_refused),
         cmocka_unit_test(other_shapes_are_refused),
         cmocka_unit_test(some_keys_without_the_others_are_refused),

@@ -9,6 +9,9 @@
 
 #define KEYS 5
 
+/* Nats: logits are of f32, and the model's and the masked one's may be as far apart as those are. */
+#define KLD_MOST 1e39
+
 static const char *const keys[KEYS] = {"probe_kept", "probe_mask", "probe_dropped", "probe_kld", "probe_tokens"};
 
 bool wn_probes_init(struct wn_probes *p, uint32_t points, uint32_t sources, uint32_t layers, uint32_t experts,
@@ -107,6 +110,41 @@ static bool take_mask(struct wn_probes *p, const struct wn_npz *z, const struct 
     return true;
 }
 
+static bool drops_somebody(const struct wn_probes *p, const struct shape *s, size_t point, size_t layer)
+{
+    const uint8_t *row = p->mask + (point * s->layers + layer) * s->experts;
+
+    for (uint32_t e = 0; e < s->experts; e++)
+        if (row[e])
+            return true;
+    return false;
+}
+
+/* What was lost without a cause, or more than can be: figures that no probe gives. */
+static bool check_loss(const struct wn_probes *p, const struct shape *s, size_t i, struct wn_err *err)
+{
+    size_t layer = i % s->layers, source = i / s->layers % s->sources, point = i / s->layers / s->sources;
+
+    if (p->kld[i] > KLD_MOST)
+        return wn_fail(err, WN_ERR_FORMAT, "'probe_kld': entry %zu is %g nats, and logits of 32 bits give %g at most",
+                       i, p->kld[i], KLD_MOST);
+    if (p->kld[i] > 0 && p->tokens[source] == 0)
+        return wn_fail(err, WN_ERR_FORMAT, "'probe_kld': entry %zu is %g, but source %zu was probed with no tokens", i,
+                       p->kld[i], source);
+    return !(p->kld[i] > 0) || drops_somebody(p, s, point, layer) ||
+           wn_fail(err, WN_ERR_FORMAT,
+                   "'probe_kld': entry %zu is %g, but the mask of point %zu drops nobody in layer %zu", i, p->kld[i],
+                   point, layer);
+}
+
+static bool check_tokens(const struct wn_probes *p, const struct shape *s, struct wn_err *err)
+{
+    for (uint32_t i = 0; i < s->sources; i++)
+        if (p->tokens[i])
+            return true;
+    return wn_fail(err, WN_ERR_FORMAT, "'probe_tokens': no source was probed with any");
+}
+
 /* Shares are no more than 1; layers without experts have nothing. */
 static bool check_figures(const struct wn_probes *p, const struct shape *s, struct wn_err *err)
 {
@@ -121,8 +159,10 @@ static bool check_figures(const struct wn_probes *p, const struct shape *s, stru
         if (s->layer_experts[i % s->layers] == 0 && (p->dropped[i] > 0 || p->kld[i] > 0))
             return wn_fail(err, WN_ERR_FORMAT, "'probe_kld': entry %zu is of layer %zu, which has no experts", i,
                            i % s->layers);
+        if (!check_loss(p, s, i, err))
+            return false;
     }
-    return true;
+    return check_tokens(p, s, err);
 }
 
 /* What stood for those gone, which archives of before do not tell. */

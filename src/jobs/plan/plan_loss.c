@@ -8,6 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#define COST_MOST 1e100 /* sums of costs are numbers */
+
 struct making {
     struct wn_loss *l;
     const struct wn_saliency *s;
@@ -117,9 +119,42 @@ static void cost_by_probe(const struct making *m, uint32_t i)
         sum += cost[s];
         known++;
     }
+    m->l->layers[i].untold = known == 0;
     for (uint32_t s = 0; s < m->l->source_count; s++)
         if (cost[s] < 0)
             cost[s] = known ? sum / known : 0;
+}
+
+/* Where nobody went, or nothing was lost, a layer would be free; what the others cost is the better guess. */
+static bool cost_of_untold(const struct making *m, struct wn_err *err)
+{
+    struct wn_loss_layer *layers = m->l->layers;
+    uint32_t told = 0;
+
+    for (uint32_t i = 0; i < m->l->n; i++)
+        told += !layers[i].untold;
+    for (uint32_t s = 0; told && s < m->l->source_count; s++) {
+        double sum = 0;
+
+        for (uint32_t i = 0; i < m->l->n; i++)
+            sum += layers[i].untold ? 0 : layers[i].cost[s];
+        for (uint32_t i = 0; i < m->l->n; i++)
+            if (layers[i].untold)
+                layers[i].cost[s] = sum / told;
+    }
+    return told || wn_fail(err, WN_ERR_ARG, "no probe lost anything, so they do not tell what a layer costs");
+}
+
+static bool check_costs(const struct making *m, struct wn_err *err)
+{
+    for (uint32_t i = 0; i < m->l->n; i++)
+        for (uint32_t s = 0; s < m->l->source_count; s++)
+            if (m->l->layers[i].cost[s] > COST_MOST)
+                return wn_fail(err, WN_ERR_ARG,
+                               "layer %" PRIu32 ": what source '%s' lost there is out of proportion to what was "
+                               "dropped",
+                               m->c->layers[i].layer, m->s->source[s]);
+    return true;
 }
 
 static void cost_by_proxy(const struct making *m, uint32_t i)
@@ -185,7 +220,7 @@ static bool make(const struct making *m, const double *factor, double power, str
         else
             cost_by_proxy(m, i);
     }
-    return true;
+    return (l->basis != WN_BASIS_PROBE || cost_of_untold(m, err)) && check_costs(m, err);
 }
 
 bool wn_loss_init(struct wn_loss *l, const struct wn_saliency *s, enum wn_criterion criterion,

@@ -26,6 +26,7 @@
 #define WN_POWER_USUAL 1.5
 
 struct wn_loss_layer {
+    bool untold;            /* its probes tell nothing: it costs what the others do in the mean */
     double *cost;           /* [source]; not a number: not known. Owned, like all here */
     double *tail;           /* [experts + 1][source] share of the source's sum behind the first n of the ranking */
     struct wn_curve *curve; /* [source]: of losses that are told; NULL: cost and power alone */

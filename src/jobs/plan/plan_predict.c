@@ -22,9 +22,11 @@ bool wn_making_predict(struct wn_making *m, struct wn_err *err)
 
     if (basis == WN_BASIS_NONE)
         return true;
-    if (!wn_loss_init(&m->loss, m->s, m->criterion, &m->choice, m->factor, basis, m->o->power, err))
-        return !wn_making_by_loss(m->o) && err->code == WN_ERR_ARG;
-    return wn_loss_init_told(&m->told, m->s, m->criterion, &m->choice, m->factor, basis, m->o->power, err);
+    if (wn_loss_init(&m->loss, m->s, m->criterion, &m->choice, m->factor, basis, m->o->power, err) &&
+        wn_loss_init_told(&m->told, m->s, m->criterion, &m->choice, m->factor, basis, m->o->power, err))
+        return true;
+    wn_loss_release(&m->loss); /* nothing is predicted by */
+    return !wn_making_by_loss(m->o) && err->code == WN_ERR_ARG;
 }
 
 static void tell_losses(const struct wn_making *m, double *all, double *each)
@@ -50,6 +52,15 @@ static bool stand_alike(struct wn_making *m)
     return true;
 }
 
+static void count_untold(const struct wn_making *m, struct wn_plan_kept *kept)
+{
+    for (uint32_t i = m->choice.n; i-- > 0;)
+        if (m->loss.layers[i].untold) {
+            kept->untold++;
+            kept->untold_layer = m->choice.layers[i].layer;
+        }
+}
+
 bool wn_making_measure(struct wn_making *m, struct wn_plan_kept *kept, struct wn_err *err)
 {
     struct wn_choice_layer *chosen;
@@ -63,6 +74,7 @@ bool wn_making_measure(struct wn_making *m, struct wn_plan_kept *kept, struct wn
         kept->basis = m->loss.basis;
         kept->probed = kept->basis == WN_BASIS_PROBE ? m->s->probes.ghosts : WN_GHOSTS_BUILT;
         kept->power = m->loss.power;
+        count_untold(m, kept);
         kept->power_fitted = m->loss.fitted;
         kept->loss_bound = m->loss_bound > 0 ? m->loss_bound / wn_loss_all(&m->loss, &m->choice) : 0;
         tell_losses(m, &kept->loss, kept->loss_source);
