@@ -7,7 +7,10 @@
 #include "sys/file.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+
+const char *calibrate_model, *calibrate_corpus, *calibrate_whole;
 
 static const char *put(struct wn_buf *file)
 {
@@ -87,4 +90,41 @@ bool calibrate(struct calibration *c, struct wn_err *err)
     wn_pool_free(pool);
     wn_model_close(m);
     return ok;
+}
+
+bool calibrate_make_whole(unsigned sequences, double *seconds)
+{
+    static char paths[3][512];
+    const char *model = wn_test_data(TINY);
+    struct calibration c = {.model = paths[0], .o = {.corpus = paths[1], .out = paths[2], .means = true}};
+    struct wn_err err;
+
+    if (!model)
+        return false;
+    (void)snprintf(paths[0], sizeof paths[0], "%s", model);
+    (void)snprintf(paths[1], sizeof paths[1], "%s", random_corpus(sequences, 24, 400, 7));
+    (void)snprintf(paths[2], sizeof paths[2], "%s", wn_test_path(wn_test_folder(), "whole.npz"));
+    CHECK_OK(calibrate(&c, &err), &err);
+    calibrate_model = paths[0];
+    calibrate_corpus = paths[1];
+    calibrate_whole = paths[2];
+    *seconds = c.result.seconds;
+    return true;
+}
+
+struct calibration calibrate_fresh(void)
+{
+    if (!calibrate_model)
+        skip();
+    return (struct calibration){
+        .model = calibrate_model,
+        .o = {.corpus = calibrate_corpus, .out = wn_test_path(wn_test_folder(), "sal.npz"), .means = true}};
+}
+
+const char *calibrate_work(const struct calibration *c)
+{
+    static char path[512];
+
+    (void)snprintf(path, sizeof path, "%s.work", c->o.out);
+    return path;
 }

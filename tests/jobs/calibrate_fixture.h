@@ -27,4 +27,15 @@ struct calibration {
 /* Opens the model, runs, closes. */
 bool calibrate(struct calibration *c, struct wn_err *err);
 
+/* tiny-a, a random corpus of short sequences, and the archive, with means, of a run that nobody disturbed. */
+#define CALIBRATE_LAYERS 13
+extern const char *calibrate_model, *calibrate_corpus, *calibrate_whole;
+
+/* For a group's setup; *seconds: what that run took. False, and calibrate_model stays NULL: there is no data. */
+bool calibrate_make_whole(unsigned sequences, double *seconds);
+/* The same run with a new output; skips the test without data. */
+struct calibration calibrate_fresh(void);
+/* The work folder that a run has by default. Good until the next call. */
+const char *calibrate_work(const struct calibration *c);
+
 #endif

@@ -10,43 +10,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LAYERS    13 /* of tiny-a */
 #define SEQUENCES 2
-
-static const char *model;
-static char corpus[256], whole[256]; /* whole: the archive of a run that nobody disturbed */
 
 static int make_whole(void **state)
 {
-    struct calibration c;
-    struct wn_err err;
+    double seconds;
 
     (void)state;
-    if (!wn_test_data(TINY))
-        return 0;
-    model = strdup(wn_test_data(TINY));
-    snprintf(corpus, sizeof corpus, "%s", random_corpus(SEQUENCES, 24, 400, 7));
-    snprintf(whole, sizeof whole, "%s", wn_test_path(wn_test_folder(), "whole.npz"));
-    c = (struct calibration){.model = model, .o = {.corpus = corpus, .out = whole, .means = true}};
-    CHECK_OK(calibrate(&c, &err), &err);
+    (void)calibrate_make_whole(SEQUENCES, &seconds);
     return 0;
-}
-
-static struct calibration fresh_run(void)
-{
-    if (!model)
-        skip();
-    return (struct calibration){
-        .model = model, .o = {.corpus = corpus, .out = wn_test_path(wn_test_folder(), "sal.npz"), .means = true}};
-}
-
-/* The work folder that the run has by default. Good until the next call. */
-static const char *work_of(const struct calibration *c)
-{
-    static char path[512];
-
-    snprintf(path, sizeof path, "%s.work", c->o.out);
-    return path;
 }
 
 static void check_goes_on(struct calibration *c)
@@ -54,9 +26,9 @@ static void check_goes_on(struct calibration *c)
     struct wn_err err;
 
     CHECK_OK(calibrate(c, &err), &err);
-    assert_int_equal(c->result.layers_resumed, LAYERS);
-    wn_test_same_file(c->o.out, whole);
-    assert_false(wn_path_exists(work_of(c)));
+    assert_int_equal(c->result.layers_resumed, CALIBRATE_LAYERS);
+    wn_test_same_file(c->o.out, calibrate_whole);
+    assert_false(wn_path_exists(calibrate_work(c)));
 }
 
 struct dying {
@@ -80,7 +52,7 @@ static long count_writes(void)
     long writes = 0;
 
     for (long step = 1 << 12; step > 0; step /= 2) {
-        struct calibration c = fresh_run();
+        struct calibration c = calibrate_fresh();
         struct dying d = {&c, writes + step};
 
         if (killed_in(calibrate_and_die, &d))
@@ -103,10 +75,10 @@ static void check_was_complete(struct calibration *c)
     c->job = &job;
     CHECK_OK(calibrate(c, &err), &err);
     assert_true(wn_test_contains(line, "was complete already"));
-    assert_int_equal(c->result.layers_resumed, LAYERS);
+    assert_int_equal(c->result.layers_resumed, CALIBRATE_LAYERS);
     assert_int_equal(c->result.layers_done, 0);
-    wn_test_same_file(c->o.out, whole);
-    assert_false(wn_path_exists(work_of(c)));
+    wn_test_same_file(c->o.out, calibrate_whole);
+    assert_false(wn_path_exists(calibrate_work(c)));
     CHECK_FAILS(calibrate(c, &err), &err, "exists already");
 }
 
@@ -117,13 +89,13 @@ static void a_run_killed_behind_its_last_rename_was_complete(void **state)
 
     (void)state;
     for (long back = 1; back < 16; back++) {
-        struct calibration c = fresh_run();
+        struct calibration c = calibrate_fresh();
         struct dying d = {&c, writes - back};
 
         assert_true(killed_in(calibrate_and_die, &d));
         complete += wn_path_exists(c.o.out);
         if (back == 1) /* it had begun to remove */
-            assert_true(wn_path_remove(wn_test_path(work_of(&c), "stream-000")));
+            assert_true(wn_path_remove(wn_test_path(calibrate_work(&c), "stream-000")));
         if (wn_path_exists(c.o.out))
             check_was_complete(&c);
         else
@@ -135,7 +107,7 @@ static void a_run_killed_behind_its_last_rename_was_complete(void **state)
 static void another_run_s_archive_is_not_taken_for_it(void **state)
 {
     long writes = count_writes();
-    struct calibration c = fresh_run(), other;
+    struct calibration c = calibrate_fresh(), other;
     struct dying d = {&c, writes - 1};
     struct wn_err err;
 

@@ -17,51 +17,20 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LAYERS 13 /* of tiny-a */
-
 /* Short sequences: one call of progress for each, then one before the record is put and one behind it. */
 #define SEQUENCES       4
 #define CALLS_PER_LAYER (SEQUENCES + 2)
 
-static const char *model, *corpus, *whole; /* whole: the archive of a run that nobody disturbed ... */
-static uint64_t whole_us;                  /* ... and what that took */
+static uint64_t whole_us; /* what the run took that nobody disturbed */
 
 static int make_whole(void **state)
 {
-    static char paths[2][256];
-    struct wn_err err;
-    struct calibration c;
+    double seconds;
 
     (void)state;
-    model = wn_test_data(TINY);
-    if (!model)
-        return 0;
-    model = strdup(model);
-    snprintf(paths[0], sizeof paths[0], "%s", random_corpus(SEQUENCES, 24, 400, 7));
-    snprintf(paths[1], sizeof paths[1], "%s", wn_test_path(wn_test_folder(), "whole.npz"));
-    corpus = paths[0];
-    whole = paths[1];
-    c = (struct calibration){.model = model, .o = {.corpus = corpus, .out = whole, .means = true}};
-    CHECK_OK(calibrate(&c, &err), &err);
-    whole_us = (uint64_t)(c.result.seconds * 1e6) + 1;
+    if (calibrate_make_whole(SEQUENCES, &seconds))
+        whole_us = (uint64_t)(seconds * 1e6) + 1;
     return 0;
-}
-
-static struct calibration fresh_run(void)
-{
-    if (!model)
-        skip();
-    return (struct calibration){
-        .model = model, .o = {.corpus = corpus, .out = wn_test_path(wn_test_folder(), "sal.npz"), .means = true}};
-}
-
-/* The work folder that the run has by default. Good until the next call. */
-static const char *work_of(const struct calibration *c)
-{
-    static char path[512];
-
-    snprintf(path, sizeof path, "%s.work", c->o.out);
-    return path;
 }
 
 static void check_ends_the_same(struct calibration *c, uint32_t resumed)
@@ -71,9 +40,9 @@ static void check_ends_the_same(struct calibration *c, uint32_t resumed)
     c->job = NULL;
     CHECK_OK(calibrate(c, &err), &err);
     assert_int_equal(c->result.layers_resumed, resumed);
-    assert_int_equal(c->result.layers_done, LAYERS - resumed);
-    wn_test_same_file(c->o.out, whole);
-    assert_false(wn_path_exists(work_of(c)));
+    assert_int_equal(c->result.layers_done, CALIBRATE_LAYERS - resumed);
+    wn_test_same_file(c->o.out, calibrate_whole);
+    assert_false(wn_path_exists(calibrate_work(c)));
 }
 
 /* ---- killed at a given call of progress ---- */
@@ -111,27 +80,27 @@ static bool has_record(const struct calibration *c, int layer)
  */
 static void a_run_killed_three_times_in_every_layer_ends_the_same(void **state)
 {
-    struct calibration c = fresh_run();
+    struct calibration c = calibrate_fresh();
 
     (void)state;
-    for (int layer = 0; layer < LAYERS; layer++) {
+    for (int layer = 0; layer < CALIBRATE_LAYERS; layer++) {
         run_until_killed(&c, layer % SEQUENCES);
         run_until_killed(&c, SEQUENCES);
         assert_false(has_record(&c, layer));
         run_until_killed(&c, SEQUENCES + 1);
         assert_true(has_record(&c, layer));
     }
-    check_ends_the_same(&c, LAYERS);
+    check_ends_the_same(&c, CALIBRATE_LAYERS);
 }
 
 /* Each time another run: before anything, in a layer that banks, in one that does not, in the last. */
 static void a_run_killed_once_ends_the_same(void **state)
 {
-    const int layers[] = {0, 4, 7, LAYERS - 1};
+    const int layers[] = {0, 4, 7, CALIBRATE_LAYERS - 1};
 
     (void)state;
     for (int i = 0; i < 4; i++) {
-        struct calibration c = fresh_run();
+        struct calibration c = calibrate_fresh();
         int extra = i % 3;
 
         run_until_killed(&c, layers[i] * CALLS_PER_LAYER + SEQUENCES - 1 + extra);
@@ -147,7 +116,7 @@ static void a_run_killed_at_any_moment_ends_the_same(void **state)
 
     (void)state;
     for (unsigned i = 0; i < n; i++) {
-        struct calibration c = fresh_run();
+        struct calibration c = calibrate_fresh();
         struct wn_err err;
 
         c.o.ram = i % 2 ? UINT64_C(1) << 32 : 0;
@@ -155,9 +124,9 @@ static void a_run_killed_at_any_moment_ends_the_same(void **state)
             killed += killed_after(try_to_calibrate, &c, wn_rng_below(&rng, whole_us));
         c.o.overwrite = true; /* it may have been quicker than we */
         CHECK_OK(calibrate(&c, &err), &err);
-        assert_int_equal(c.result.layers_done + c.result.layers_resumed, LAYERS);
+        assert_int_equal(c.result.layers_done + c.result.layers_resumed, CALIBRATE_LAYERS);
         taken_up += c.result.layers_resumed > 0;
-        wn_test_same_file(c.o.out, whole);
+        wn_test_same_file(c.o.out, calibrate_whole);
     }
     printf("%u runs: killed %u times, %u taken up behind some layer\n", n, killed, taken_up);
     assert_true(killed > n / 4 || n < 20); /* how fast a run is changes with what else the machine does */
@@ -168,7 +137,7 @@ static void a_run_killed_at_any_moment_ends_the_same(void **state)
 
 static void a_run_that_was_stopped_goes_on(void **state)
 {
-    struct calibration c = fresh_run();
+    struct calibration c = calibrate_fresh();
     struct killer k = {"calibrating", 3 * CALLS_PER_LAYER + 1, true};
     struct wn_job job = {.progress = kill_count_down, .arg = &k};
     struct wn_err err;
@@ -182,7 +151,7 @@ static void a_run_that_was_stopped_goes_on(void **state)
 
 static void a_full_disk_is_told_and_survived(void **state)
 {
-    struct calibration c = fresh_run();
+    struct calibration c = calibrate_fresh();
     struct wn_err err;
     long n = 0;
     bool ok;
@@ -197,14 +166,14 @@ static void a_full_disk_is_told_and_survived(void **state)
         n += 12;
     } while (!ok && n < 400);
     assert_true(ok && n > 20);
-    wn_test_same_file(c.o.out, whole);
+    wn_test_same_file(c.o.out, calibrate_whole);
 }
 
 static void every_refused_allocation_is_survived(void **state)
 {
-    struct calibration c = fresh_run();
+    struct calibration c = calibrate_fresh();
     struct wn_err err;
-    struct wn_model *m = wn_model_open(model, &err);
+    struct wn_model *m = wn_model_open(calibrate_model, &err);
     struct wn_pool *pool = wn_pool_new(1, &err);
     long n = 0;
     bool ok;
@@ -221,14 +190,14 @@ static void every_refused_allocation_is_survived(void **state)
         n += n < 60 ? 5 : 61;
     } while (!ok && n < 20000);
     assert_true(ok);
-    wn_test_same_file(c.o.out, whole);
+    wn_test_same_file(c.o.out, calibrate_whole);
     wn_pool_free(pool);
     wn_model_close(m);
 }
 
 static void another_run_s_state_is_refused_by_name(void **state)
 {
-    struct calibration c = fresh_run(), other;
+    struct calibration c = calibrate_fresh(), other;
     struct wn_err err;
 
     (void)state;
@@ -253,7 +222,7 @@ static void another_run_s_state_is_refused_by_name(void **state)
     CHECK_OK(calibrate(&other, &err), &err);
     check_ends_the_same(&c, 2);
 
-    c = fresh_run();
+    c = calibrate_fresh();
     run_until_killed(&c, 2 * CALLS_PER_LAYER);
     c.o.fresh = true;
     check_ends_the_same(&c, 0);
@@ -272,14 +241,14 @@ static bool run_another(void *arg, const struct wn_progress *p)
 
 static void two_runs_do_not_share_a_work_folder(void **state)
 {
-    struct calibration c = fresh_run(), second = c;
+    struct calibration c = calibrate_fresh(), second = c;
     struct wn_job job = {.progress = run_another, .arg = &second};
     struct wn_err err;
 
     (void)state;
     c.job = &job;
     CHECK_OK(calibrate(&c, &err), &err);
-    wn_test_same_file(c.o.out, whole);
+    wn_test_same_file(c.o.out, calibrate_whole);
 }
 
 /* The last byte of a file in the work folder turned over, or the file cut short. */
@@ -315,7 +284,7 @@ static void a_damaged_work_folder_is_noticed(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof harm / sizeof harm[0]; i++) {
-        struct calibration c = fresh_run();
+        struct calibration c = calibrate_fresh();
 
         run_until_killed(&c, 5 * CALLS_PER_LAYER + 1);
         damage(c.o.out, harm[i].name, harm[i].cut);
@@ -348,7 +317,7 @@ static bool same_as_whole(const char *out)
 {
     struct wn_err err;
     size_t n[2];
-    char *a = wn_file_slurp(out, 1 << 30, &n[0], &err), *b = wn_file_slurp(whole, 1 << 30, &n[1], &err);
+    char *a = wn_file_slurp(out, 1 << 30, &n[0], &err), *b = wn_file_slurp(calibrate_whole, 1 << 30, &n[1], &err);
     bool same = a && b && n[0] == n[1] && memcmp(a, b, n[0]) == 0;
 
     free(a);
@@ -361,7 +330,7 @@ static void what_is_held_in_memory_is_not_read_again(void **state)
 {
     (void)state;
     for (int i = 0; i < 3; i++) {
-        struct calibration c = fresh_run();
+        struct calibration c = calibrate_fresh();
         const char *out = c.o.out;
         struct wn_job job = {.progress = spoil_bank, .arg = &out};
         struct wn_err err;
@@ -381,13 +350,13 @@ static void what_is_held_in_memory_is_not_read_again(void **state)
 /* Layer 0 and every fourth after it bank the stream that enters them; the others' streams go. */
 static void only_banks_and_the_running_stream_are_kept(void **state)
 {
-    struct calibration c = fresh_run();
+    struct calibration c = calibrate_fresh();
     char out[256];
 
     (void)state;
     run_until_killed(&c, 6 * CALLS_PER_LAYER + 1);
     snprintf(out, sizeof out, "%s.work", c.o.out);
-    for (unsigned i = 0; i < LAYERS; i++) {
+    for (unsigned i = 0; i < CALIBRATE_LAYERS; i++) {
         char name[32];
 
         snprintf(name, sizeof name, "stream-%03u", i);
@@ -406,19 +375,19 @@ static void files_of_others_in_the_work_folder_stay(void **state)
 {
     static const char *const names[] = {"layer-notes.txt", "stream-1",       "stream-0001", "layer-000.bak",
                                         "state.json5",     "state.json.txt", "a.part",      "lock"};
-    struct calibration c = fresh_run();
+    struct calibration c = calibrate_fresh();
     const char *work;
     struct wn_err err;
 
     (void)state;
     run_until_killed(&c, 3 * CALLS_PER_LAYER + 1);
-    work = work_of(&c);
+    work = calibrate_work(&c);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         put(work, names[i]);
     c.job = NULL;
     c.o.fresh = true;
     CHECK_OK(calibrate(&c, &err), &err);
-    wn_test_same_file(c.o.out, whole);
+    wn_test_same_file(c.o.out, calibrate_whole);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         assert_true(wn_path_exists(wn_test_path(work, names[i])));
     assert_false(wn_path_exists(wn_test_path(work, "state.json")));
@@ -428,7 +397,7 @@ static void files_of_others_in_the_work_folder_stay(void **state)
 
 static void a_folder_that_is_no_work_folder_is_refused_and_untouched(void **state)
 {
-    struct calibration c = fresh_run();
+    struct calibration c = calibrate_fresh();
     struct wn_err err;
     char **names;
     size_t n;
@@ -449,7 +418,7 @@ static void a_folder_that_is_no_work_folder_is_refused_and_untouched(void **stat
 
 static void an_empty_folder_of_the_user_s_is_used_and_stays(void **state)
 {
-    struct calibration c = fresh_run();
+    struct calibration c = calibrate_fresh();
     struct wn_err err;
     char **names;
     size_t n;
