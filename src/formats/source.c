@@ -227,6 +227,20 @@ const struct wn_source_file *wn_source_file_at(const struct wn_source *s, size_t
     return &s->files[i];
 }
 
+size_t wn_source_file_find(const struct wn_source *s, const char *name)
+{
+    size_t i = 0;
+
+    while (i < s->file_count && strcmp(wn_path_name(s->files[i].file.path), name) != 0)
+        i++;
+    return i;
+}
+
+bool wn_source_has_file(const struct wn_source *s, const char *name)
+{
+    return wn_source_file_find(s, name) < s->file_count;
+}
+
 size_t wn_source_tensor_count(const struct wn_source *s)
 {
     return s->tensors.n;

@@ -53,6 +53,9 @@ const char *wn_source_folder(const struct wn_source *s);
 
 size_t wn_source_file_count(const struct wn_source *s);
 const struct wn_source_file *wn_source_file_at(const struct wn_source *s, size_t i);
+/* The number of the file of that name, without its folder; the count of files: none is. */
+size_t wn_source_file_find(const struct wn_source *s, const char *name);
+bool wn_source_has_file(const struct wn_source *s, const char *name);
 
 /* Tensors in file order: by file, then by offset within it. */
 size_t wn_source_tensor_count(const struct wn_source *s);

@@ -188,6 +188,7 @@ static void what_a_loader_reads_is_the_sources(void **state)
 {
     static const char *const added[] = {"modeling_kimi_k3.py", "generation_config.json", "chat_template.jinja",
                                         "adapter_model.bin"};
+    struct wn_verify_result v;
     struct folder f;
     char index[600];
 
@@ -200,6 +201,10 @@ static void what_a_loader_reads_is_the_sources(void **state)
     assert_int_equal(unlink(wn_test_path(f.out, "generation_config.json")), 0);
     is_different(&f, "'generation_config.json' is missing");
     assert_int_equal(unlink(wn_test_path(f.source, "generation_config.json")), 0);
+    put_text(f.out, "NOTES.txt", "which no loader reads");
+    CHECK_OK(wn_verify(f.out, f.source, NULL, NULL, &v, &err), &err);
+    assert_false(v.identical_files);
+    assert_int_equal(unlink(wn_test_path(f.out, "NOTES.txt")), 0);
     for (size_t i = 0; i < sizeof(added) / sizeof(added[0]); i++) {
         char want[100];
 

@@ -2,6 +2,7 @@
 #include "jobs/prune/prune_folder.h"
 #include "base/alloc.h"
 #include "jobs/prune/folder_known.h"
+#include "jobs/prune/folder_more.h"
 #include "jobs/prune/prune_meta.h"
 #include "jobs/prune/seal.h"
 
@@ -14,25 +15,6 @@
 bool wn_folder_is_whole(const struct wn_source *s)
 {
     return wn_path_is_folder(wn_source_path(s));
-}
-
-static bool is_model_file(const struct wn_source *source, const char *name)
-{
-    for (size_t i = 0; i < wn_source_file_count(source); i++)
-        if (strcmp(wn_path_name(wn_source_file_at(source, i)->file.path), name) == 0)
-            return true;
-    return false;
-}
-
-/* Weights in any spelling: gigabytes that are another model, or the same one once more. */
-static bool is_foreign_weights(const char *name)
-{
-    static const char *const ends[] = {".safetensors", ".gguf", ".bin", ".pt", ".pth", ".npz", ".h5", ".onnx"};
-
-    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
-        if (wn_ends_with(name, ends[i]))
-            return true;
-    return false;
 }
 
 static void say_left_behind(const struct wn_job *job, const char *name, const char *why)
@@ -51,7 +33,7 @@ static bool take_name(struct wn_folder *f, const struct wn_keep *k, char *name, 
 {
     struct wn_file file;
 
-    if (is_model_file(k->source, name) || strcmp(name, WN_SAFETENSORS_INDEX) == 0)
+    if (wn_source_has_file(k->source, name) || strcmp(name, WN_SAFETENSORS_INDEX) == 0)
         return true;
     if (name[0] == '.' || wn_ends_with(name, ".part")) {
         say_left_behind(job, name, name[0] == '.' ? "it is hidden" : "it is an unfinished file");
@@ -65,7 +47,7 @@ static bool take_name(struct wn_folder *f, const struct wn_keep *k, char *name, 
         say_left_behind(job, name, wn_path_is_folder(path) ? "it is a folder" : "it is no regular file");
         return true;
     }
-    if (is_foreign_weights(name)) {
+    if (wn_name_is_weights(name)) {
         say_left_behind(job, name, "it is not one of the model's files");
         return true;
     }

@@ -3,6 +3,7 @@
  * experts, to say which.
  */
 #include "base/alloc.h"
+#include "jobs/prune/folder_more.h"
 #include "jobs/prune/seal_json.h"
 #include "jobs/talk.h"
 
@@ -202,6 +203,29 @@ static bool check_beside(struct check *c, struct wn_err *err)
     return true;
 }
 
+/* wn_folder_known_fn */
+static bool is_told(const void *arg, const char *name)
+{
+    const json_t *entry;
+    size_t i;
+
+    json_array_foreach((const json_t *)arg, i, entry) {
+        const char *told = json_string_value(json_object_get(entry, "name"));
+
+        if (told && strcmp(told, name) == 0)
+            return true;
+    }
+    return strcmp(name, WN_SEAL_NAME) == 0;
+}
+
+static bool check_names(const struct check *c, struct wn_err *err)
+{
+    bool more;
+
+    return wn_folder_check_more(c->out, is_told, json_object_get(c->root, "beside"),
+                                "is not in its record: it was added, and is of a kind that loaders read", &more, err);
+}
+
 bool wn_seal_check(const struct wn_source *out, const struct wn_job *job, bool *has_record, struct wn_verify_result *r,
                    struct wn_err *err)
 {
@@ -214,7 +238,7 @@ bool wn_seal_check(const struct wn_source *out, const struct wn_job *job, bool *
         return err->msg[0] == 0;
     for (size_t i = 0; i < wn_source_file_count(out); i++)
         c.total += wn_source_file_at(out, i)->file.bytes;
-    ok = wn_seal_check_form(c.root, self, err) && wn_seal_check_names(c.root, out, err) && check_weights(&c, err) &&
+    ok = wn_seal_check_form(c.root, self, err) && check_names(&c, err) && check_weights(&c, err) &&
          check_beside(&c, err);
     if (ok)
         memcpy(r->record_sha256, self, sizeof self);

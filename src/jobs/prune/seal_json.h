@@ -20,12 +20,6 @@ WN_CHECKED bool wn_seal_check_form(json_t *root, char self[2 * WN_DIGEST_BYTES +
 /* SHA-256 of the record of an open model; empty: none, or one that was changed or is of files of other lengths. */
 void wn_seal_digest(const struct wn_source *s, char text[2 * WN_DIGEST_BYTES + 1]);
 
-/*
- * A file in an output's folder that the record does not list, and of a kind that loaders read, is WN_ERR_DIFFERENT.
- * Hidden files and all others (a card, notes, pictures) may be added. Of GGUFs and single files nothing is said.
- */
-WN_CHECKED bool wn_seal_check_names(const json_t *root, const struct wn_source *out, struct wn_err *err);
-
 /* {"1": [digest of each expert of layer 1]}, borrowed; NULL: there are none, or they are of another kind. */
 json_t *wn_seal_experts(const json_t *root);
 

@@ -1,5 +1,6 @@
 /* See verify_parts.h: config.json, and the files beside the weights. */
 #include "base/alloc.h"
+#include "jobs/prune/folder_more.h"
 #include "jobs/prune/prune_folder.h"
 #include "jobs/prune/prune_meta.h"
 #include "jobs/prune/seal.h"
@@ -137,55 +138,25 @@ static bool look_beside(const struct wn_source *source, const struct wn_source *
     return path != NULL;
 }
 
-static bool is_shard(const struct wn_source *s, const char *name)
+/* wn_folder_known_fn */
+static bool is_of_build(const void *arg, const char *name)
 {
-    for (size_t i = 0; i < wn_source_file_count(s); i++)
-        if (strcmp(wn_path_name(wn_source_file_at(s, i)->file.path), name) == 0)
-            return true;
-    return false;
-}
+    const struct wn_folder *f = arg;
 
-static bool is_copied(const struct wn_folder *f, const char *name)
-{
     for (size_t i = 0; i < f->n; i++)
         if (strcmp(f->copied[i], name) == 0)
             return true;
-    return false;
+    return strcmp(name, "config.json") == 0 || strcmp(name, WN_SAFETENSORS_INDEX) == 0 ||
+           strcmp(name, WN_SEAL_NAME) == 0;
 }
 
-/*
- * What lies in out that nobody put there: code, a tokenizer, weights that some loader would read. A card, folders and
- * hidden or unfinished files are read by none; they cost the claim that all is the source's.
- */
-static bool look_at_extra(const struct wn_source *out, const char *name, bool *same, struct wn_err *err)
-{
-    char *path = wn_path_join(wn_source_folder(out), name, err);
-    bool harmless;
-
-    if (!path)
-        return false;
-    harmless =
-        name[0] == '.' || wn_ends_with(name, ".part") || strcmp(name, WN_CARD_NAME) == 0 || wn_path_is_folder(path);
-    free(path);
-    *same = false;
-    return harmless || wn_fail(err, WN_ERR_DIFFERENT, "'%s' should not be there, the source does not have it", name);
-}
-
+/* What may be more costs the claim that all is the source's. */
 static bool look_for_more(const struct wn_folder *f, const struct wn_source *out, bool *same, struct wn_err *err)
 {
-    char **names;
-    size_t n;
-    bool ok = true;
+    bool more = false;
+    bool ok = wn_folder_check_more(out, is_of_build, f, "should not be there, the source does not have it", &more, err);
 
-    if (!wn_folder_is_whole(out))
-        return true;
-    if (!wn_path_list(wn_source_folder(out), &names, &n, err))
-        return false;
-    for (size_t i = 0; ok && i < n; i++)
-        if (!is_shard(out, names[i]) && !is_copied(f, names[i]) && strcmp(names[i], "config.json") != 0 &&
-            strcmp(names[i], WN_SAFETENSORS_INDEX) != 0 && strcmp(names[i], WN_SEAL_NAME) != 0)
-            ok = look_at_extra(out, names[i], same, err);
-    wn_names_free(names, n);
+    *same = *same && !more;
     return ok;
 }
 

@@ -75,10 +75,9 @@ static const char *first_difference(const char *const *a, const char *const *b)
 /* What the source's file of that name says; NULL when there is none. */
 static const char *const *metadata_of_namesake(const struct wn_source *source, const char *name)
 {
-    for (size_t i = 0; i < wn_source_file_count(source); i++)
-        if (strcmp(wn_path_name(wn_source_file_at(source, i)->file.path), name) == 0)
-            return wn_source_metadata_of(source, i);
-    return NULL;
+    size_t i = wn_source_file_find(source, name);
+
+    return i < wn_source_file_count(source) ? wn_source_metadata_of(source, i) : NULL;
 }
 
 /* Every file that is written has what the source's first has; a copied file, what it had. */
