@@ -1,6 +1,7 @@
 /* See fit.h: what each expert weighs in the container that is asked for, and all else, by the walks that write it. */
 #include "jobs/plan/fit.h"
 #include "base/alloc.h"
+#include "jobs/by_layer.h"
 #include "jobs/prune/keep.h"
 #include "jobs/convert/recast.h"
 
@@ -29,10 +30,10 @@ unsigned wn_fit_lo_bits(const struct wn_fit *f)
 
 static struct wn_fit_layer *find_layer(const struct wn_fit *f, int32_t layer)
 {
-    for (uint32_t i = 0; i < f->layer_count; i++)
-        if (layer >= 0 && f->layers[i].layer == (uint32_t)layer)
-            return &f->layers[i];
-    return NULL;
+    size_t i = layer < 0 ? f->layer_count : wn_by_layer(f->layers, f->layer_count, sizeof *f->layers, (uint32_t)layer);
+
+    _Static_assert(offsetof(struct wn_fit_layer, layer) == 0, "wn_by_layer looks there");
+    return i < f->layer_count ? &f->layers[i] : NULL;
 }
 
 static bool take_layers(struct wn_fit *f, const struct wn_keep *keep, struct wn_err *err)

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/number.h"
+#include "jobs/by_layer.h"
 #include "sys/file.h"
 
 #include <inttypes.h>
@@ -24,19 +25,10 @@ void wn_plan_release(struct wn_plan *p)
 
 const struct wn_plan_layer *wn_plan_find(const struct wn_plan *p, uint32_t layer)
 {
-    uint32_t low = 0, high = p->layer_count;
+    size_t i = wn_by_layer(p->layers, p->layer_count, sizeof *p->layers, layer);
 
-    while (low < high) {
-        uint32_t mid = low + (high - low) / 2;
-
-        if (p->layers[mid].layer == layer)
-            return &p->layers[mid];
-        if (p->layers[mid].layer < layer)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return NULL;
+    _Static_assert(offsetof(struct wn_plan_layer, layer) == 0, "wn_by_layer looks there");
+    return i < p->layer_count ? &p->layers[i] : NULL;
 }
 
 bool wn_plan_is_graded(const struct wn_plan *p)

@@ -3,6 +3,7 @@
  * has, the second makes the list of what stays (keep_tensors.c).
  */
 #include "base/alloc.h"
+#include "jobs/by_layer.h"
 #include "jobs/prune/keep_parts.h"
 #include "jobs/prune/twins.h"
 #include <winnow/config.h>
@@ -313,19 +314,10 @@ void wn_keep_release(struct wn_keep *k)
 
 const struct wn_keep_layer *wn_keep_find(const struct wn_keep *k, uint32_t layer)
 {
-    uint32_t low = 0, high = k->layer_count;
+    size_t i = wn_by_layer(k->layers, k->layer_count, sizeof *k->layers, layer);
 
-    while (low < high) {
-        uint32_t mid = low + (high - low) / 2;
-
-        if (k->layers[mid].layer == layer)
-            return &k->layers[mid];
-        if (k->layers[mid].layer < layer)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return NULL;
+    _Static_assert(offsetof(struct wn_keep_layer, layer) == 0, "wn_by_layer looks there");
+    return i < k->layer_count ? &k->layers[i] : NULL;
 }
 
 uint32_t wn_keep_widest(const struct wn_keep *k, bool after)
