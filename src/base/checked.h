@@ -58,4 +58,9 @@ static inline uint64_t wn_min_u64(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+static inline uint64_t wn_max_u64(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
 #endif

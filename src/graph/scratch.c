@@ -3,11 +3,7 @@
  * the scratch of a worker.
  */
 #include "graph/blocks.h"
-
-static uint64_t max_u64(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
+#include "base/checked.h"
 
 size_t wn_job_of_piece(const size_t *first, size_t n, size_t piece)
 {
@@ -48,11 +44,11 @@ uint64_t wn_graph_scratch(const struct wn_config *c, uint64_t tokens, uint64_t c
     struct wn_room r = {0};
 
     if (has_attention(c, WN_ATTENTION_KDA))
-        deepest = max_u64(deepest, wn_kda_scratch(c, tokens));
+        deepest = wn_max_u64(deepest, wn_kda_scratch(c, tokens));
     if (has_attention(c, WN_ATTENTION_MLA))
-        deepest = max_u64(deepest, wn_mla_scratch(c, tokens, context));
+        deepest = wn_max_u64(deepest, wn_mla_scratch(c, tokens, context));
     if (c->expert_count)
-        deepest = max_u64(deepest, wn_moe_scratch(c, tokens, runner_up));
+        deepest = wn_max_u64(deepest, wn_moe_scratch(c, tokens, runner_up));
     for (int i = 0; i < 3; i++) /* mix, normed rows and the block's output live while the block runs */
         (void)wn_room_f32(&r, tokens, c->hidden_size);
     (void)wn_room_f32(&r, tokens, (uint64_t)wn_bank_count(c) + 1);

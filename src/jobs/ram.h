@@ -4,7 +4,7 @@
 #ifndef WN_JOBS_RAM_H
 #define WN_JOBS_RAM_H
 
-#include <winnow/common.h>
+#include <winnow/error.h>
 
 #define WN_CHUNK_MOST 512 /* more gains nothing: each expert of K3 already sees about nine tokens */
 
@@ -19,6 +19,18 @@ typedef uint64_t wn_ram_fn(void *arg, uint32_t chunk);
  * either. The last call of need was with the answer.
  */
 bool wn_ram_chunk(uint64_t ram, uint32_t most, uint32_t least, wn_ram_fn *need, void *arg, uint32_t *chunk);
+
+/* What a walk layer by layer may take: with its activations in memory if there is room, otherwise from their files. */
+struct wn_ram_walk {
+    const char *what; /* "calibrating" */
+    uint64_t ram;     /* 0: no limit, and activations stay in files */
+    uint64_t activations, layer;
+    uint32_t longest, least; /* tokens of the longest sequence; at a time at least */
+    wn_ram_fn *need;         /* takes *held into account */
+    void *arg;
+};
+/* Sets *held and *chunk. Refused (WN_ERR_ARG), with what it needs: not even `least` tokens at a time are within ram. */
+WN_CHECKED bool wn_ram_fit_walk(const struct wn_ram_walk *w, uint64_t *held, uint32_t *chunk, struct wn_err *err);
 
 /*
  * What a process holds is measured, and differs a little from one start to the next. So a refusal names more than it

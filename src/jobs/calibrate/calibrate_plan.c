@@ -19,11 +19,6 @@
 #define SPEED_STEP    ((size_t)4 << 20)
 #define SPEED_SECONDS 0.5
 
-static uint64_t most(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 static void lay_records(struct wn_room *r, const struct wn_calibration *c, uint64_t chunk, unsigned threads,
                         struct wn_record_room *room)
 {
@@ -77,7 +72,7 @@ static bool measure_layers(const struct wn_model *m, const struct wn_config *k, 
 
         if (!wn_layer_bind(m, i, &layer, err))
             return false;
-        n->layer = most(n->layer, wn_layer_bytes(m, &layer));
+        n->layer = wn_max_u64(n->layer, wn_layer_bytes(m, &layer));
         n->model_read += wn_layer_bytes(m, &layer) - wn_owned_bytes(layer.owned);
         moe |= layer.moe;
         wn_layer_release(&layer);
@@ -117,33 +112,25 @@ static uint64_t size_chunk(void *arg, uint32_t chunk)
     struct wn_calibration_buffers b = {0};
 
     n->scratch = lay_out(&b, z->c, chunk, z->threads);
-    n->peak = most(wn_add_capped(n->scratch + n->held, n->records + most(n->layer, z->embedding)), 2 * n->records);
-    n->peak = wn_add_capped(most(wn_add_capped(n->peak, n->base), z->c->corpus.reading), WN_RAM_UNFORESEEN);
+    n->peak = wn_max_u64(wn_add_capped(n->scratch + n->held, n->records + wn_max_u64(n->layer, z->embedding)),
+                         2 * n->records);
+    n->peak = wn_add_capped(wn_max_u64(wn_add_capped(n->peak, n->base), z->c->corpus.reading), WN_RAM_UNFORESEEN);
     return n->peak;
-}
-
-static bool fail_need(const struct wn_calibration *c, struct wn_err *err)
-{
-    char need[WN_SIZE_TEXT_BYTES], layer[WN_SIZE_TEXT_BYTES], allowed[WN_SIZE_TEXT_BYTES];
-
-    return wn_fail(err, WN_ERR_ARG,
-                   "calibrating needs at least %s of memory, %s for the largest layer, and %s are allowed",
-                   wn_size_text(wn_ram_named(c->need.peak), need), wn_size_text(c->need.layer, layer),
-                   wn_size_text(c->options->ram, allowed));
 }
 
 static bool fit_ram(struct wn_calibration *c, unsigned threads, uint64_t embedding, struct wn_err *err)
 {
     struct sizing z = {c, threads, embedding};
-    uint64_t ram = c->options->ram;
-    uint32_t chunk = c->corpus.longest < WN_CHUNK_MOST ? c->corpus.longest : WN_CHUNK_MOST;
+    const struct wn_ram_walk walk = {.what = "calibrating",
+                                     .ram = c->options->ram,
+                                     .activations = c->need.activations,
+                                     .layer = c->need.layer,
+                                     .longest = c->corpus.longest,
+                                     .least = CHUNK_LEAST,
+                                     .need = size_chunk,
+                                     .arg = &z};
 
-    c->need.chunk = chunk;
-    c->need.held = c->need.activations;
-    if (ram >= size_chunk(&z, chunk))
-        return true;
-    c->need.held = 0;
-    return wn_ram_chunk(ram, chunk, CHUNK_LEAST, size_chunk, &z, &c->need.chunk) || fail_need(c, err);
+    return wn_ram_fit_walk(&walk, &c->need.held, &c->need.chunk, err);
 }
 
 /*
@@ -166,7 +153,7 @@ size_t wn_calibration_streams(const struct wn_config *k)
     size_t streams = 0, banks = 0;
 
     for (uint32_t i = 0; i < k->layer_count; i++) {
-        streams = (size_t)most(streams, banks + 1 + (i + 1 < k->layer_count));
+        streams = (size_t)wn_max_u64(streams, banks + 1 + (i + 1 < k->layer_count));
         banks += wn_layer_banks(k, i);
     }
     return streams;
@@ -182,9 +169,6 @@ static bool work_out(struct wn_calibration *c, unsigned threads, struct wn_err *
     n->sequences = c->corpus.sequence_count;
     n->tokens = c->corpus.tokens;
     n->sources = c->corpus.source_count;
-    if (k->context_length && c->corpus.longest > k->context_length)
-        return wn_fail(err, WN_ERR_ARG, "sequences of %" PRIu32 " tokens, and the model's context is %" PRIu32,
-                       c->corpus.longest, k->context_length);
     if (!wn_mul_u64(streams * k->hidden_size * sizeof(float), n->tokens, &n->activations))
         return wn_fail(err, WN_ERR_ARG, "activations of %" PRIu64 " tokens are too large", n->tokens);
     if (!measure_layers(c->model, k, n, err) || !wn_ends_bind(c->model, &ends, err))
@@ -204,17 +188,10 @@ static bool work_out(struct wn_calibration *c, unsigned threads, struct wn_err *
 static bool read_corpus(struct wn_calibration *c, struct wn_err *err)
 {
     const struct wn_calibrate_options *o = c->options;
-    struct wn_corpus_options read = {.path = o->corpus,
-                                     .vocab_size = c->config->vocab_size,
-                                     .sequence = o->sequence,
-                                     .max_tokens = o->max_tokens,
-                                     .memory = o->ram};
-    struct wn_err no_vocab;
+    struct wn_corpus_options read = {
+        .path = o->corpus, .sequence = o->sequence, .max_tokens = o->max_tokens, .memory = o->ram};
 
-    read.vocab = wn_model_vocab(c->model, &no_vocab);
-    wn_memory_give_back();
-    read.before = wn_resident_memory();
-    return wn_corpus_read(&c->corpus, &read, err);
+    return wn_corpus_read_for(&c->corpus, c->model, &read, err);
 }
 
 bool wn_calibration_init(struct wn_calibration *c, const struct wn_model *m, unsigned threads,

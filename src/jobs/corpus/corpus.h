@@ -8,6 +8,7 @@
 #ifndef WN_JOBS_CORPUS_CORPUS_H
 #define WN_JOBS_CORPUS_CORPUS_H
 
+#include <winnow/model.h>
 #include <winnow/vocab.h>
 
 #define WN_CORPUS_SOURCES     1024
@@ -66,6 +67,12 @@ struct wn_corpus_options {
  * within `memory` is refused.
  */
 WN_CHECKED bool wn_corpus_read(struct wn_corpus *c, const struct wn_corpus_options *o, struct wn_err *err);
+/*
+ * The same for a model that it is to go through: `o` gets the model's vocabulary, and what the process holds before,
+ * and sequences that are longer than the model's context are refused.
+ */
+WN_CHECKED bool wn_corpus_read_for(struct wn_corpus *c, const struct wn_model *m, struct wn_corpus_options *o,
+                                   struct wn_err *err);
 void wn_corpus_release(struct wn_corpus *c);
 
 /* 64 bits of all labels and sequences in order: equal for equal work. As 16 hex digits. */

@@ -16,11 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t most(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 void wn_way_take(const struct wn_probing *p, struct wn_walk *w, uint32_t way)
 {
     w->branch = way ? wn_way_layer(p, way) : p->config->layer_count;
@@ -33,21 +28,11 @@ static bool read_corpus(struct wn_probing *p, struct wn_err *err)
 {
     const struct wn_layer_probe_options *o = p->options;
     struct wn_corpus_options read = {.path = o->corpus,
-                                     .vocab_size = p->config->vocab_size,
                                      .sequence = o->sequence,
                                      .max_tokens = o->max_tokens ? o->max_tokens : WN_PROBE_TOKENS,
                                      .memory = o->ram};
-    struct wn_err no_vocab;
 
-    read.vocab = wn_model_vocab(p->model, &no_vocab);
-    wn_memory_give_back();
-    read.before = wn_resident_memory();
-    if (!wn_corpus_read(&p->corpus, &read, err))
-        return false;
-    if (p->config->context_length && p->corpus.longest > p->config->context_length)
-        return wn_fail(err, WN_ERR_ARG, "sequences of %" PRIu32 " tokens, and the model's context is %" PRIu32,
-                       p->corpus.longest, p->config->context_length);
-    return true;
+    return wn_corpus_read_for(&p->corpus, p->model, &read, err);
 }
 
 /* The layers of the archive are the model's. */
@@ -145,7 +130,7 @@ static bool measure_layers(struct wn_probing *p, struct wn_err *err)
         if (!wn_layer_bind(p->model, i, &layer, err))
             return false;
         work = wn_layer_work(p->config, &layer, context);
-        n->layer = most(n->layer, wn_layer_bytes(p->model, &layer));
+        n->layer = wn_max_u64(n->layer, wn_layer_bytes(p->model, &layer));
         n->model_read += wn_layer_bytes(p->model, &layer) - wn_owned_bytes(layer.owned);
         n->token_layers += ways * p->corpus.tokens;
         n->expert_work += work.experts * tokens * (double)ways;
@@ -166,7 +151,7 @@ static uint64_t streams_at_most(const struct wn_probing *p)
         for (uint32_t way = 0; way < wn_way_count(p); way++) {
             if (!wn_way_passes(p, way, i))
                 continue;
-            peak = most(peak, ++now);
+            peak = wn_max_u64(peak, ++now);
             if (way && wn_way_has(p, way, i) && !bank)
                 now--;
         }
@@ -236,32 +221,24 @@ static uint64_t size_chunk(void *arg, uint32_t chunk)
     struct wn_probing_buffers b = {0};
 
     n->scratch = lay_out(&b, z->p, chunk, z->threads);
-    n->peak = wn_add_capped(wn_add_capped(n->scratch, n->held), n->records + most(n->layer, z->ends));
-    n->peak = wn_add_capped(most(wn_add_capped(n->peak, n->base), z->p->corpus.reading), WN_RAM_UNFORESEEN);
+    n->peak = wn_add_capped(wn_add_capped(n->scratch, n->held), n->records + wn_max_u64(n->layer, z->ends));
+    n->peak = wn_add_capped(wn_max_u64(wn_add_capped(n->peak, n->base), z->p->corpus.reading), WN_RAM_UNFORESEEN);
     return n->peak;
-}
-
-static bool fail_need(const struct wn_probing *p, struct wn_err *err)
-{
-    char need[WN_SIZE_TEXT_BYTES], layer[WN_SIZE_TEXT_BYTES], allowed[WN_SIZE_TEXT_BYTES];
-
-    return wn_fail(err, WN_ERR_ARG, "probing needs at least %s of memory, %s for the largest layer, and %s are allowed",
-                   wn_size_text(wn_ram_named(p->need.peak), need), wn_size_text(p->need.layer, layer),
-                   wn_size_text(p->options->ram, allowed));
 }
 
 static bool fit_ram(struct sizing *z, struct wn_err *err)
 {
     struct wn_layer_probe_need *n = &z->p->need;
-    uint64_t ram = z->p->options->ram;
-    uint32_t chunk = z->p->corpus.longest < WN_CHUNK_MOST ? z->p->corpus.longest : WN_CHUNK_MOST;
+    const struct wn_ram_walk walk = {.what = "probing",
+                                     .ram = z->p->options->ram,
+                                     .activations = n->activations,
+                                     .layer = n->layer,
+                                     .longest = z->p->corpus.longest,
+                                     .least = WN_LOGIT_ROWS,
+                                     .need = size_chunk,
+                                     .arg = z};
 
-    n->chunk = chunk;
-    n->held = n->activations;
-    if (ram >= size_chunk(z, chunk))
-        return true;
-    n->held = 0;
-    return wn_ram_chunk(ram, chunk, WN_LOGIT_ROWS, size_chunk, z, &n->chunk) || fail_need(z->p, err);
+    return wn_ram_fit_walk(&walk, &n->held, &n->chunk, err);
 }
 
 static bool work_out(struct wn_probing *p, unsigned threads, struct wn_err *err)
@@ -282,7 +259,7 @@ static bool work_out(struct wn_probing *p, unsigned threads, struct wn_err *err)
     n->activations = stream * streams_at_most(p);
     if (!measure_layers(p, err) || !wn_ends_bind(p->model, &ends, err))
         return false;
-    z.ends = most(ends.embedding.rows * ends.embedding.row_bytes, ends.head.rows * ends.head.row_bytes) +
+    z.ends = wn_max_u64(ends.embedding.rows * ends.embedding.row_bytes, ends.head.rows * ends.head.row_bytes) +
              wn_owned_bytes(ends.owned);
     n->other_work += (double)n->token_heads * (double)ends.head.rows * (double)ends.head.cols;
     n->model_read += ends.embedding.rows * ends.embedding.row_bytes + ends.head.rows * ends.head.row_bytes;

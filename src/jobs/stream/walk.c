@@ -12,18 +12,13 @@ static const struct wn_config *config_of(const struct wn_walk *w)
     return wn_model_config(w->model);
 }
 
-static uint64_t most(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 void wn_walk_lay(struct wn_walk *w, struct wn_room *room, const struct wn_config *c, uint64_t longest)
 {
     uint64_t state = 0, cache = 0;
 
     for (uint32_t i = 0; i < c->layer_count; i++) {
-        state = most(state, wn_layer_state_bytes(c, i));
-        cache = most(cache, wn_layer_cache_bytes_per_token(c, i));
+        state = wn_max_u64(state, wn_layer_state_bytes(c, i));
+        cache = wn_max_u64(cache, wn_layer_cache_bytes_per_token(c, i));
     }
     w->state_floats = (size_t)state / sizeof(float);
     w->p = wn_room_f32(room, w->chunk, c->hidden_size);
