@@ -124,11 +124,43 @@ static void another_run_s_archive_is_not_taken_for_it(void **state)
     CHECK_FAILS(calibrate(&c, &err), &err, "exists already");
 }
 
+/* Killed between removing what lay in its folder and the folder; or before anything lay there. */
+static void a_bare_work_folder_goes(void **state)
+{
+    struct calibration c = calibrate_fresh();
+    const char *work = calibrate_work(&c), *lock = wn_test_path(work, "winnow.lock");
+    struct wn_lock held;
+    struct wn_err err;
+
+    (void)state;
+    CHECK_OK(wn_path_make_folder(work, &err), &err);
+    CHECK_OK(calibrate(&c, &err), &err);
+    assert_false(wn_path_exists(work));
+    for (int locked = 0; locked < 2; locked++) {
+        CHECK_OK(wn_path_make_folder(work, &err), &err);
+        if (locked)
+            CHECK_OK(wn_file_put(lock, "", 0, false, &err), &err);
+        CHECK_FAILS(calibrate(&c, &err), &err, "exists already");
+        assert_false(wn_path_exists(work));
+    }
+    /* a run is at work there */
+    CHECK_OK(wn_path_make_folder(work, &err), &err);
+    CHECK_OK(wn_lock_take(&held, lock, &err), &err);
+    CHECK_FAILS(calibrate(&c, &err), &err, "exists already");
+    assert_true(wn_path_exists(lock));
+    wn_lock_remove(&held);
+    /* somebody's file */
+    CHECK_OK(wn_file_put(wn_test_path(work, "notes"), "x", 1, false, &err), &err);
+    CHECK_FAILS(calibrate(&c, &err), &err, "exists already");
+    assert_true(wn_path_exists(wn_test_path(work, "notes")));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_killed_behind_its_last_rename_was_complete),
         cmocka_unit_test(another_run_s_archive_is_not_taken_for_it),
+        cmocka_unit_test(a_bare_work_folder_goes),
     };
 
     wn_file_pretend_sync(true); /* no test here takes the power away */

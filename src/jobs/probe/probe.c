@@ -174,6 +174,8 @@ static bool look_at_output(const struct wn_model *m, const struct wn_layer_probe
     const struct wn_store_product p = product_of(o);
     char *work = work_of(o, err);
 
+    if (work && !o->work)
+        wn_store_sweep(work);
     *left = work && !o->fresh && wn_store_is_finished(work, &p);
     free(work);
     return work && (*left || try_output(m, o, err));

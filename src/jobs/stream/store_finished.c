@@ -65,6 +65,35 @@ bool wn_store_finish(struct wn_store *s, const struct wn_store_product *p, wn_st
     return ok;
 }
 
+static bool is_bare(const char *folder)
+{
+    struct wn_err ignored;
+    char **names;
+    size_t n;
+    bool bare;
+
+    if (!wn_path_is_folder(folder) || !wn_path_list(folder, &names, &n, &ignored))
+        return false;
+    bare = n == 0 || (n == 1 && strcmp(names[0], WN_STORE_LOCK) == 0);
+    wn_names_free(names, n);
+    return bare;
+}
+
+void wn_store_sweep(const char *folder)
+{
+    struct wn_err ignored;
+    struct wn_lock lock;
+    char *path;
+
+    if (!is_bare(folder) || !(path = wn_path_join(folder, WN_STORE_LOCK, &ignored)))
+        return;
+    if (wn_lock_take(&lock, path, &ignored)) {
+        wn_lock_remove(&lock);
+        (void)wn_path_remove_folder(folder); /* which refuses when a run has begun in it meanwhile */
+    }
+    free(path);
+}
+
 /* The state of a folder whose run finished, and whose product is there; NULL: it did not, or is not. */
 static json_t *find_finished(const char *folder, const struct wn_store_product *p)
 {

@@ -8,7 +8,6 @@
 
 #define STATE_LIMIT  65536
 #define STATE_NAME   "state.json"
-#define LOCK_NAME    "winnow.lock"
 #define MADE_KEY     "made" /* in the state: the folder is ours, and goes with what is in it */
 #define REMOVING_KEY "removing"
 
@@ -61,7 +60,7 @@ static bool check_folder(struct wn_store *s, struct wn_err *err)
         return false;
     for (size_t i = 0; i < n; i++) {
         state |= strcmp(names[i], STATE_NAME) == 0;
-        if (strcmp(names[i], LOCK_NAME) != 0 && strcmp(names[i], STATE_NAME ".part") != 0)
+        if (strcmp(names[i], WN_STORE_LOCK) != 0 && strcmp(names[i], STATE_NAME ".part") != 0)
             foreign = names[i];
     }
     if (foreign && !state)
@@ -74,7 +73,7 @@ static bool check_folder(struct wn_store *s, struct wn_err *err)
 
 static bool lock_take(struct wn_store *s, struct wn_err *err)
 {
-    char *path = wn_path_join(s->folder, LOCK_NAME, err);
+    char *path = wn_path_join(s->folder, WN_STORE_LOCK, err);
     bool ok = path && wn_lock_take(&s->lock, path, err);
 
     free(path);

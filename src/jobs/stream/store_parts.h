@@ -9,6 +9,8 @@
 
 #include <jansson.h>
 
+#define WN_STORE_LOCK "winnow.lock"
+
 /* The state that lies in a folder, a new reference; NULL: there is none that can be read. */
 json_t *wn_store_state_load(const char *folder, struct wn_err *err);
 /* All facts are the state's. */
