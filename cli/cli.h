@@ -6,6 +6,7 @@
 #define WN_CLI_H
 
 #include <jansson.h>
+#include <limits.h>
 #include <popt.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -59,6 +60,11 @@ bool opt_bytes(const struct command *cmd, const char *name, const char *text, ui
 /* The place of text among names[n], NULL being the first; or false, with a sentence that lists them (opt_value.c). */
 bool opt_word(const struct command *cmd, const char *option, const char *text, const char *const *names, int n,
               int *which);
+
+/* An int option that was not given, where every number is one that could be. */
+#define OPT_UNSET INT_MIN
+/* --seq: *sequence stays 0 without it. False (with the reason said) when no sequence can be so long. */
+bool opt_sequence(const struct command *cmd, int given, uint32_t *sequence);
 
 /* The word of `words` nearest to `wrong`, or NULL when none is near. */
 const char *opt_nearest(const char *wrong, const char *const *words, size_t n);

@@ -10,7 +10,7 @@ static struct {
     char *corpus, *out, *work, *ram;
     long long max_tokens;
     int sequence, fresh, force, dry_run, means;
-} o;
+} o = {.sequence = OPT_UNSET};
 
 static const struct poptOption table[] = {
     {"corpus", 'c', POPT_ARG_STRING, &o.corpus, 0, "JSONL of {\"source\",\"text\"}, or plain text", "FILE"},
@@ -120,8 +120,10 @@ static int run(const struct command *self, int argc, const char **argv)
         return code;
     if (!o.corpus || !o.out)
         return opt_wrong(self, "%s is missing", o.corpus ? "--out" : "--corpus");
-    if (o.sequence < 0 || o.max_tokens < 0)
-        return opt_wrong(self, "--seq and --max-tokens are not negative");
+    if (!opt_sequence(self, o.sequence, &c.sequence))
+        return EXIT_USAGE;
+    if (o.max_tokens < 0)
+        return opt_wrong(self, "--max-tokens %lld is negative", o.max_tokens);
     if (o.ram && !opt_bytes(self, "ram", o.ram, &c.ram))
         return EXIT_USAGE;
     if (o.ram && c.ram == 0)
@@ -129,7 +131,6 @@ static int run(const struct command *self, int argc, const char **argv)
     c.corpus = o.corpus;
     c.out = o.out;
     c.overwrite = o.force;
-    c.sequence = (uint32_t)o.sequence;
     c.max_tokens = (uint64_t)o.max_tokens;
     c.work = o.work;
     c.fresh = o.fresh;

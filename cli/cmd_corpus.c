@@ -4,19 +4,16 @@
 #include "cli.h"
 
 #include <inttypes.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <winnow/corpus.h>
 #include <winnow/model.h>
 
-#define UNSET INT_MIN
-
 static struct {
     char *out, *model;
     long long tokens, seed;
     int document_tokens, dry_run, unfiltered, force;
-} o = {.tokens = UNSET, .seed = UNSET, .document_tokens = UNSET};
+} o = {.tokens = OPT_UNSET, .seed = OPT_UNSET, .document_tokens = OPT_UNSET};
 
 static const struct poptOption table[] = {
     {"out", 'o', POPT_ARG_STRING, &o.out, 0, "where the corpus goes; must not exist", "FILE.jsonl"},
@@ -183,11 +180,11 @@ static bool read_specs(const struct command *self, const char **args, struct wn_
             return false;
         }
     }
-    if (o.tokens != UNSET)
+    if (o.tokens != OPT_UNSET)
         spec->tokens = (uint64_t)o.tokens;
-    if (o.document_tokens != UNSET)
+    if (o.document_tokens != OPT_UNSET)
         spec->document_tokens = (uint32_t)o.document_tokens;
-    if (o.seed != UNSET)
+    if (o.seed != OPT_UNSET)
         spec->seed = (uint64_t)o.seed;
     return true;
 }
@@ -222,7 +219,7 @@ static int mix(const struct wn_mix_spec *spec, const char **args)
 
 static bool is_negative(long long n)
 {
-    return n < 0 && n != UNSET;
+    return n < 0 && n != OPT_UNSET;
 }
 
 static int run(const struct command *self, int argc, const char **argv)

@@ -10,13 +10,11 @@
 #include <winnow/machine.h>
 #include <winnow/model.h>
 
-#define HERE  "here"
-#define UNSET INT_MIN
-
+#define HERE "here"
 static struct {
     char *bandwidth;
     int context;
-} o = {.context = UNSET};
+} o = {.context = OPT_UNSET};
 
 static double bandwidth; /* bytes/s; 0: not asked for */
 
@@ -232,7 +230,7 @@ static int run(const struct command *self, int argc, const char **argv)
 
     if (!opt_parse(self, table, argc, argv, 0, 1, &args, &n, &code))
         return code;
-    if (o.context != UNSET && o.context < 1)
+    if (o.context != OPT_UNSET && o.context < 1)
         return opt_wrong(self, "--ctx %d: at least 1 is wanted", o.context);
     if (!get_bandwidth(self, &code))
         return code;

@@ -16,7 +16,7 @@ static struct {
     char *corpus, *out, *work, *ram, *keep, *criterion, *weights, *ghosts;
     long long tokens;
     int sequence, fresh, force, force_plan, dry_run;
-} o;
+} o = {.sequence = OPT_UNSET};
 
 static const struct poptOption table[] = {
     {"corpus", 'c', POPT_ARG_STRING, &o.corpus, 0, "what calibrate was given, or more text of the same sources",
@@ -170,8 +170,10 @@ static int run(const struct command *self, int argc, const char **argv)
         return code;
     if (!o.corpus || !o.out)
         return opt_wrong(self, "%s is missing", o.corpus ? "--out" : "--corpus");
-    if (o.sequence < 0 || o.tokens < 0)
-        return opt_wrong(self, "--seq and --tokens are not negative");
+    if (!opt_sequence(self, o.sequence, &p.sequence))
+        return EXIT_USAGE;
+    if (o.tokens < 0)
+        return opt_wrong(self, "--tokens %lld is negative", o.tokens);
     if (o.criterion && !wn_plan_criterion_known(o.criterion, &err))
         return opt_wrong(self, "--criterion: %s", err.msg);
     if (!read_keep(self, kept, &p.kept_count) || !weights_arg(self, o.weights, weights, &p.weight_count) ||
@@ -189,7 +191,6 @@ static int run(const struct command *self, int argc, const char **argv)
     p.kept = p.kept_count ? kept : NULL;
     p.criterion = o.criterion;
     p.weights = p.weight_count ? weights : NULL;
-    p.sequence = (uint32_t)o.sequence;
     p.max_tokens = (uint64_t)o.tokens;
     p.work = o.work;
     p.fresh = o.fresh;

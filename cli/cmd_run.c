@@ -9,14 +9,12 @@
 #include <winnow/machine.h>
 #include <winnow/prune.h>
 
-#define UNSET INT_MIN
-
 static struct {
     char *prompt, *ghosts;
     int tokens, context, top_k, special, ignore_eos;
     float temperature, top_p, min_p;
     long long seed;
-} o = {.tokens = 128, .context = UNSET, .top_p = 1};
+} o = {.tokens = 128, .context = OPT_UNSET, .top_p = 1};
 
 static const struct poptOption table[] = {
     {"prompt", 'p', POPT_ARG_STRING, &o.prompt, 0, "the text to go on from ('-': stdin)", "TEXT"},
@@ -153,7 +151,7 @@ static json_t *json_options(const struct generation *g)
     json_t *j = json_pack("{sI sI sb sb ss}", "tokens", (json_int_t)o.tokens, "threads", (json_int_t)g->threads,
                           "special", o.special, "ignore_eos", o.ignore_eos, "ghosts", wn_ghosts_name(g->ledger.ghosts));
 
-    j = json_put(j, "ctx", o.context == UNSET ? json_null() : json_integer(o.context));
+    j = json_put(j, "ctx", o.context == OPT_UNSET ? json_null() : json_integer(o.context));
     j = json_put(j, "temperature", json_real((double)o.temperature));
     j = json_put(j, "top_k", json_integer(o.top_k));
     j = json_put(j, "top_p", json_real((double)o.top_p));
@@ -221,7 +219,7 @@ static bool prepare(struct generation *g, struct wn_session_options *s, struct w
     need = g->ledger.prompt_tokens + (size_t)o.tokens;
     if (need > UINT32_MAX)
         return wn_fail(err, WN_ERR_ARG, "%zu tokens are more than a session can hold", need);
-    s->context = o.context == UNSET ? (uint32_t)need : (uint32_t)o.context;
+    s->context = o.context == OPT_UNSET ? (uint32_t)need : (uint32_t)o.context;
     g->wrong_call = s->context < need;
     if (g->wrong_call)
         return wn_fail(err, WN_ERR_ARG, "--ctx %u is less than the prompt's %zu tokens and the answer's %d", s->context,
@@ -293,7 +291,7 @@ static int run(const struct command *self, int argc, const char **argv)
         return opt_wrong(self, "--prompt is missing");
     if (o.tokens < 0 || o.top_k < 0)
         return opt_wrong(self, "--tokens and --top-k are not negative");
-    if (o.context != UNSET && o.context < 1)
+    if (o.context != OPT_UNSET && o.context < 1)
         return opt_wrong(self, "--ctx %d: at least 1 is wanted", o.context);
     if (!(o.temperature >= 0 && o.temperature <= 1e6f))
         return opt_wrong(self, "--temperature %g: 0 to 1000000 is wanted", (double)o.temperature);

@@ -101,3 +101,15 @@ bool opt_word(const struct command *self, const char *option, const char *text, 
     (void)opt_wrong(self, "--%s is '%s', known are %s", option, text, list);
     return false;
 }
+
+bool opt_sequence(const struct command *cmd, int given, uint32_t *sequence)
+{
+    if (given == OPT_UNSET)
+        return true;
+    if (given > 0) {
+        *sequence = (uint32_t)given;
+        return true;
+    }
+    (void)opt_wrong(cmd, "--seq %d: a sequence has at least one token (512 without --seq)", given);
+    return false;
+}
