@@ -273,22 +273,13 @@ static void warn_of_losers(const struct wn_plan_kept *k)
  * What a division among the layers would give, where the archive has by what to predict it and the user took the same
  * number in each. It is not the default, since most programs do not read such builds.
  */
-static void tell_better_budget(const char *archive, struct wn_plan_options p, enum wn_plan_basis basis)
+static void tell_better_budget(const struct wn_plan_kept *k)
 {
-    struct wn_plan_kept kept;
-    struct wn_plan plan;
-    struct wn_err ignored;
-
-    p.mode = basis == WN_BASIS_PROBE ? WN_PLAN_PROBE : WN_PLAN_PROXY;
-    if (basis == WN_BASIS_NONE || !wn_plan_make(archive, &p, &plan, &kept, &ignored))
-        return;
-    if (kept.loss_same > LOSES * kept.loss)
+    if (k->basis != WN_BASIS_NONE && k->loss_apart > 0 && k->loss > LOSES * k->loss_apart)
         talk("--budget %s is predicted to lose %.1f %% less with as many experts%s: layers then keep different "
              "numbers, which winnow and MLX loaders for K3 read, llama.cpp and others do not",
-             wn_plan_basis_name(basis), 100 * (1 - kept.loss / kept.loss_same),
-             basis == WN_BASIS_PROXY ? ", at best" : "");
-    wn_plan_kept_release(&kept);
-    wn_plan_release(&plan);
+             wn_plan_basis_name(k->basis), 100 * (1 - k->loss_apart / k->loss),
+             k->basis == WN_BASIS_PROXY ? ", at best" : "");
 }
 
 /* Sizes the plan, if a model is there to be cut, and writes it where it is wanted. */
@@ -334,8 +325,8 @@ static int make(const char *archive, const struct wn_plan_options *p, const stru
     warn_of_losers(&kept);
     tell_ghosts(&plan, f, p->fit);
     code = size_and_write(&shown, &plan, &ledger, &err) ? show(&shown) : talk_failed(&err);
-    if (code == EXIT_DONE && p->mode == WN_PLAN_UNIFORM && !common.quiet)
-        tell_better_budget(archive, *p, kept.basis);
+    if (code == EXIT_DONE)
+        tell_better_budget(&kept);
     wn_plan_kept_release(&kept);
     wn_plan_release(&plan);
     return code;

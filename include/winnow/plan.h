@@ -150,14 +150,15 @@ struct wn_plan_kept {
     /*
      * Predicted losses: of all sources with their weights and of each (not a number: not known); of the plan, and of
      * one that keeps the same number in each layer within the same budget. And the share of what this plan loses that
-     * no choice within its budget can go below, both by the power; 0 where nothing was chosen by loss.
+     * no choice within its budget can go below, both by the power; 0 where nothing was chosen by loss. Of a uniform
+     * plan what the same budget would lose with layers that keep different numbers, chosen by loss; 0: not known.
      */
     enum wn_plan_basis basis;      /* WN_BASIS_NONE: there is nothing to predict by */
     enum wn_ghosts probed;         /* as in struct wn_plan */
     uint32_t untold, untold_layer; /* layers whose probes tell nothing, which count as the others' mean; the first */
     double power;
     bool power_fitted; /* to the probes */
-    double loss, loss_same, loss_bound;
+    double loss, loss_same, loss_bound, loss_apart;
     double *loss_source, *loss_same_source; /* [source] */
 };
 WN_API void wn_plan_kept_release(struct wn_plan_kept *k);

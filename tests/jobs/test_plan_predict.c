@@ -206,6 +206,7 @@ static void the_same_number_in_each_layer_is_predicted_too(void **state)
     CHECK_OK(wn_plan_make(path, &o, &q, &best, &err), &err);
     check_near(best.loss_same, k.loss);
     check_near(best.loss_same_source[1], k.loss_source[1]);
+    assert_true(k.loss_apart == best.loss && best.loss_apart == 0);
     wn_plan_kept_release(&best);
     wn_plan_kept_release(&k);
     wn_plan_release(&p);

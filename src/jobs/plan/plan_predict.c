@@ -61,31 +61,63 @@ static void count_untold(const struct wn_making *m, struct wn_plan_kept *kept)
         }
 }
 
+/* Different numbers in each layer, as many as the budget holds, by least loss. */
+static bool stand_apart(struct wn_making *m, struct wn_err *err)
+{
+    double bound;
+
+    if (m->keep) {
+        for (uint32_t i = 0; i < m->choice.n; i++)
+            m->choice.layers[i].hi_bytes = 1;
+        m->choice.room = (uint64_t)m->keep * m->choice.n;
+    }
+    return wn_solve_loss(&m->choice, &m->loss, &bound, err);
+}
+
+/* Losses of the plan, and of what the budget would hold with layers alike, or apart where they are alike. */
+static bool compare(struct wn_making *m, struct wn_plan_kept *kept, struct wn_err *err)
+{
+    tell_losses(m, &kept->loss, kept->loss_source);
+    if (m->o->mode == WN_PLAN_UNIFORM || m->o->mode == WN_PLAN_GRADED || !stand_alike(m)) {
+        kept->loss_same = kept->loss;
+        memcpy(kept->loss_same_source, kept->loss_source, m->s->source_count * sizeof(double));
+    } else {
+        tell_losses(m, &kept->loss_same, kept->loss_same_source);
+    }
+    if (m->o->mode != WN_PLAN_UNIFORM)
+        return true;
+    if (!stand_apart(m, err))
+        return err->code == WN_ERR_ARG; /* then there is none */
+    kept->loss_apart = wn_loss_all(&m->told, &m->choice);
+    return true;
+}
+
 bool wn_making_measure(struct wn_making *m, struct wn_plan_kept *kept, struct wn_err *err)
 {
     struct wn_choice_layer *chosen;
+    uint64_t room = m->choice.room;
+    bool ok;
 
     if (m->loss.basis == WN_BASIS_NONE)
         return true;
     chosen = wn_alloc(m->choice.n, sizeof *chosen, err);
     kept->loss_source = chosen ? wn_alloc(m->s->source_count, sizeof(double), err) : NULL;
     kept->loss_same_source = kept->loss_source ? wn_alloc(m->s->source_count, sizeof(double), err) : NULL;
-    if (kept->loss_same_source) {
+    ok = kept->loss_same_source != NULL;
+    if (ok) {
         kept->basis = m->loss.basis;
         kept->probed = kept->basis == WN_BASIS_PROBE ? m->s->probes.ghosts : WN_GHOSTS_BUILT;
         kept->power = m->loss.power;
         count_untold(m, kept);
         kept->power_fitted = m->loss.fitted;
         kept->loss_bound = m->loss_bound > 0 ? m->loss_bound / wn_loss_all(&m->loss, &m->choice) : 0;
-        tell_losses(m, &kept->loss, kept->loss_source);
         memcpy(chosen, m->choice.layers, m->choice.n * sizeof *chosen);
-        if (m->o->mode != WN_PLAN_UNIFORM && m->o->mode != WN_PLAN_GRADED && !stand_alike(m))
-            memcpy(m->choice.layers, chosen, m->choice.n * sizeof *chosen);
-        tell_losses(m, &kept->loss_same, kept->loss_same_source);
+        ok = compare(m, kept, err);
         memcpy(m->choice.layers, chosen, m->choice.n * sizeof *chosen);
+        m->choice.room = room;
     }
     free(chosen);
-    return kept->loss_same_source != NULL;
+    return ok;
 }
 
 bool wn_making_note(const struct wn_making *m, const struct wn_plan_kept *kept, struct wn_plan *p, struct wn_err *err)
