@@ -68,8 +68,10 @@ static json_t *json_build(const struct plan_shown *p)
         j = json_put(j, "ghosts", json_integer((json_int_t)l->ghosts));
         j = json_put(j, "ghost_bytes", json_integer((json_int_t)l->ghost_bytes));
     }
-    if (l->budget)
+    if (l->budget) {
         j = json_put(j, "budget", json_integer((json_int_t)l->budget));
+        j = json_put(j, "budget_of", json_text(p->of_memory ? "fit" : "size"));
+    }
     if (l->total)
         j = json_put(j, "memory", json_memory(l));
     if (l->token_bytes) {

@@ -40,6 +40,8 @@ struct wn_plan {
     char weights[256]; /* "code=2,en=1"; empty: all sources as they were counted */
     double kept;       /* share of the criterion that stays, 0..1 */
     uint64_t bytes;    /* of the build's files as they were predicted (wn_fit_predict); 0: not told */
+    /* What the number of experts was solved from: memory that a run may take, or bytes of tensors; 0: from neither. */
+    uint64_t asked_memory, asked_size;
     uint32_t protect;  /* loudest experts of each layer that stay however they rank */
     bool raw;          /* layers were compared by sums as they are, not by shares of their layer's */
     char budget[16];   /* how experts were divided among the layers: "uniform", "global", "probe", "proxy" */

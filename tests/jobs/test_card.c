@@ -46,6 +46,8 @@ static void predict_losses(struct wn_plan *p)
     p->losses[0] = (struct wn_plan_loss){"code", 0.01, 0.02};
     p->losses[1] = (struct wn_plan_loss){"en", 0.06, 0.05};
     p->loss_count = 2;
+    p->asked_size = 5000000;
+    p->bytes = 4901504;
 }
 
 /* The last expert that the first layer keeps makes room for one that it dropped. */
@@ -290,6 +292,8 @@ static void ghosts_and_a_budget_are_told_as_logs_and_plan_have_them(void **state
     has(card, "| ghosts | mean: router rows of 72 dropped experts stay, 33,024 bytes, 13,824 of them mean outputs |");
     has(card, "| archive of the ghosts’ means, SHA-256 | means.npz, ");
     has(card, "| budget of layers | not measured |");
+    has(card, "| budget in bytes | not measured |");
+    has(card, "| bytes of its files as <code>plan</code> foretold them | not measured |");
     has(card, "| loss that the plan was predicted to have | not measured |");
     has(card, "| routing that went to ghosts | not measured |");
     has(card, "No other: it has ghosts");
@@ -308,6 +312,8 @@ static void ghosts_and_a_budget_are_told_as_logs_and_plan_have_them(void **state
     has(card, "| routing of a run that went to ghosts (mean) | 20.00 %; 300 of 1,200 choices, 4,567 bytes a token not "
               "read |");
     has(card, "| budget of layers | probe, losses as the dropped share to the power of 1.50 |");
+    has(card, "| budget in bytes | 5,000,000 of tensors (<code>--size</code>) |");
+    has(card, "| bytes of its files as <code>plan</code> foretold them | 4,901,504 |");
     has(card,
         "| loss predicted by probe, code | KLD of 0.01000 nats a token, -50.0 % against the same number of experts "
         "in each layer | <code>winnow plan SAL.npz --keep 10 --criterion reap --budget probe --power 1.5");

@@ -156,6 +156,7 @@ static void ghosts_are_priced_to_the_byte(void **state)
         make(&o, &p, &kept);
         CHECK_OK(wn_fit_predict(f, &p, 0, &l, &err), &err);
         assert_int_equal(l.ghosts, 12 * 7);
+        assert_int_equal(p.asked_size, 0);
         assert_int_equal(l.ghost_bytes, 12 * (7 * (128 * 2 + 4 + 96 * 2) + 9 * 4));
         wn_plan_kept_release(&kept);
         wn_plan_release(&p);
@@ -163,6 +164,7 @@ static void ghosts_are_priced_to_the_byte(void **state)
         o.keep = 0;
         make(&o, &p, &kept);
         assert_int_equal(p.layers[0].keep_count, 9 - less);
+        assert_int_equal(p.asked_size, f->options.size);
         wn_plan_kept_release(&kept);
         wn_plan_release(&p);
         wn_fit_free(f);

@@ -422,8 +422,11 @@ static void a_plan_s_file_keeps_what_was_predicted(void **state)
 
     (void)state;
     CHECK_OK(wn_plan_make(path, &o, &p, NULL, &err), &err);
+    assert_true(p.asked_memory == 0 && p.asked_size == 0);
+    p.asked_memory = 480000000000;
     CHECK_OK(wn_plan_write(&p, file, false, &err), &err);
     CHECK_OK(wn_plan_read(&q, file, &err), &err);
+    assert_true(q.asked_memory == p.asked_memory && q.asked_size == 0);
     assert_string_equal(q.budget, "probe");
     assert_int_equal(q.basis, WN_BASIS_PROBE);
     assert_int_equal(q.probed, WN_GHOSTS_SKIP);
@@ -472,6 +475,9 @@ static void a_prediction_that_is_none_is_refused(void **state)
          "{\"loss\": 1, "
          "\"sources\": {\"a\": -1}}}",
          "of 'a' is not a number"},
+        {"\"asked\": {\"size\": 0}", "'asked' is not 'fit' or 'size' with a number of bytes"},
+        {"\"asked\": {\"size\": 1, \"fit\": 1}", "'asked' is not 'fit' or 'size'"},
+        {"\"asked\": 7", "'asked' is not 'fit' or 'size'"},
     };
 
     (void)state;

@@ -163,6 +163,10 @@ static bool add_own(struct wn_buf *b, const struct wn_plan *p, struct wn_err *er
         return false;
     if (p->bytes && !wn_buf_printf(b, err, ", \"bytes\": %" PRIu64, p->bytes))
         return false;
+    if ((p->asked_memory || p->asked_size) &&
+        !wn_buf_printf(b, err, ", \"asked\": {\"%s\": %" PRIu64 "}", p->asked_memory ? "fit" : "size",
+                       p->asked_memory ? p->asked_memory : p->asked_size))
+        return false;
     if (p->protect && !wn_buf_printf(b, err, ", \"protect\": %" PRIu32, p->protect))
         return false;
     if (p->raw && !wn_buf_printf(b, err, ", \"raw\": true"))

@@ -315,6 +315,17 @@ static bool write_layer(const struct wn_making *m, const struct wn_choice_layer 
     return true;
 }
 
+/* A budget in bytes, if it was what said how many stay. */
+static void write_asked(const struct wn_making *m, struct wn_plan *p)
+{
+    const struct wn_fit *f = m->o->fit;
+
+    if (!wn_fit_has_budget(f) || (m->o->mode == WN_PLAN_GRADED ? m->o->hi && m->o->lo : m->keep))
+        return;
+    p->asked_memory = f->options.memory;
+    p->asked_size = f->options.size;
+}
+
 static bool write_plan(const struct wn_making *m, struct wn_plan *p, struct wn_err *err)
 {
     static const char *const modes[] = {[WN_PLAN_UNIFORM] = "uniform",
@@ -336,6 +347,7 @@ static bool write_plan(const struct wn_making *m, struct wn_plan *p, struct wn_e
     p->min_experts = m->choice.floor;
     p->protect = m->o->protect;
     p->raw = m->o->raw;
+    write_asked(m, p);
     return true;
 }
 

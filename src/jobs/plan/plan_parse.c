@@ -300,6 +300,20 @@ static bool parse_predicted(struct wn_plan *p, const json_t *own, struct wn_err 
            take_same(p, json_object_get(predicted, "same"), err);
 }
 
+/* {"fit": BYTES} or {"size": BYTES}. Optional. */
+static bool parse_asked(struct wn_plan *p, const json_t *own, struct wn_err *err)
+{
+    json_t *asked = json_object_get(own, "asked"), *memory = json_object_get(asked, "fit");
+    json_t *bytes = memory ? memory : json_object_get(asked, "size");
+
+    if (!asked)
+        return true;
+    if (json_object_size(asked) != 1 || json_integer_value(bytes) <= 0)
+        return wn_fail(err, WN_ERR_FORMAT, "'asked' is not 'fit' or 'size' with a number of bytes");
+    *(memory ? &p->asked_memory : &p->asked_size) = (uint64_t)json_integer_value(bytes);
+    return true;
+}
+
 static bool parse_own(struct wn_plan *p, const json_t *own, struct wn_err *err)
 {
     const json_t *kept = json_object_get(own, "kept"), *bytes = json_object_get(own, "bytes");
@@ -321,7 +335,8 @@ static bool parse_own(struct wn_plan *p, const json_t *own, struct wn_err *err)
            take_text(own, "weights", p->weights, sizeof(p->weights), err) &&
            take_text(own, "saliency", p->saliency_fingerprint, sizeof(p->saliency_fingerprint), err) &&
            take_text(own, "model", p->model_fingerprint, sizeof(p->model_fingerprint), err) &&
-           take_text(own, "budget", p->budget, sizeof(p->budget), err) && parse_predicted(p, own, err);
+           take_text(own, "budget", p->budget, sizeof(p->budget), err) && parse_asked(p, own, err) &&
+           parse_predicted(p, own, err);
 }
 
 static bool parse_root(struct wn_plan *p, const json_t *root, struct wn_err *err)

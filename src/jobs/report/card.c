@@ -139,6 +139,29 @@ static void put_budget(struct wn_html *h, const struct wn_card *c)
     wn_html_put(h, " |\n");
 }
 
+/* What the plan was asked for in bytes, and what it said that the build takes. */
+static void put_asked(struct wn_html *h, const struct wn_card *c)
+{
+    const struct wn_plan *p = &c->plan;
+
+    if (!wn_card_is_pruned(c))
+        return;
+    wn_html_put(h, "| budget in bytes | ");
+    if (!c->has_plan)
+        wn_html_put(h, "%s |\n", not_measured);
+    else if (p->asked_memory)
+        wn_html_put(h, "%'" PRIu64 " of memory to run it (<code>--fit</code>) |\n", p->asked_memory);
+    else if (p->asked_size)
+        wn_html_put(h, "%'" PRIu64 " of tensors (<code>--size</code>) |\n", p->asked_size);
+    else
+        wn_html_put(h, "none is told |\n");
+    wn_html_put(h, "| bytes of its files as <code>plan</code> foretold them | ");
+    if (p->bytes)
+        wn_html_put(h, "%'" PRIu64 " |\n", p->bytes);
+    else
+        wn_html_put(h, "%s |\n", not_measured);
+}
+
 static void put_ghosts(struct wn_html *h, const struct wn_card *c)
 {
     if (!c->in.known) {
@@ -180,6 +203,7 @@ static void put_build(struct wn_html *h, const struct wn_card *c)
     put_experts(h, c);
     put_cut(h, c);
     put_budget(h, c);
+    put_asked(h, c);
     put_ghosts(h, c);
     put_parent(h, c, "made from", "parent");
     if (wn_card_has_two_parents(c))

@@ -147,7 +147,7 @@ static uint32_t lesser_bits(const struct wn_plan *p)
     return 0;
 }
 
-/* The budget in bytes is not in the plan, what it left is. */
+/* What the budget in bytes left, or where that is no number of experts the budget; older plans do not tell it. */
 static void put_how_many(struct wn_html *h, const struct wn_plan *p)
 {
     const struct wn_plan_layer *l = p->layers;
@@ -158,6 +158,10 @@ static void put_how_many(struct wn_html *h, const struct wn_plan *p)
         wn_html_put(h, " --keep %" PRIu64, keep);
     else if (bits && is_alike(p))
         wn_html_put(h, " --mode graded --hi %u --lo %u", l->hi_count, l->keep_count - l->hi_count);
+    else if (p->asked_memory)
+        wn_html_put(h, " --model MODEL --fit %" PRIu64, p->asked_memory);
+    else if (p->asked_size)
+        wn_html_put(h, " --model MODEL --size %" PRIu64, p->asked_size);
     else
         wn_html_put(h, " --size ...");
     if (bits)
