@@ -139,13 +139,11 @@ static bool look_at_output(const struct wn_model *m, const struct wn_calibrate_o
                            struct wn_err *err)
 {
     const struct wn_store_product p = product_of(o);
-    char *work = wn_calibration_work(o, err);
 
-    if (work && !o->work)
-        wn_store_sweep(work);
-    *left = work && !o->fresh && wn_store_is_finished(work, &p);
-    free(work);
-    return work && (*left || wn_output_try(o->out, o->overwrite, &o->corpus, 1, m, err));
+    if (!wn_store_look(o->work, &p, left, err))
+        return false;
+    *left = *left && !o->fresh;
+    return *left || wn_output_try(o->out, o->overwrite, &o->corpus, 1, m, err);
 }
 
 /* What is left is this run's or another's. */

@@ -27,16 +27,11 @@ static bool know(struct wn_store_facts *f, const struct wn_calibration *c, struc
     return true;
 }
 
-char *wn_calibration_work(const struct wn_calibrate_options *o, struct wn_err *err)
-{
-    return o->work ? wn_strdup(o->work, err) : wn_asprintf(err, "%s.work", o->out);
-}
-
 bool wn_calibration_open_store(struct wn_calibration_run *r, struct wn_err *err)
 {
     const struct wn_calibrate_options *o = r->c.options;
     struct wn_store_open how = {.left = o->fresh ? WN_LEFT_CLEARED : WN_LEFT_REFUSED, .job = r->job};
-    char *folder = wn_calibration_work(o, err);
+    char *folder = wn_store_folder(o->work, o->out, err);
     bool ok = folder && know(&how.facts, &r->c, err) && wn_store_open(&r->store, folder, &how, err);
 
     free(folder);
@@ -50,7 +45,7 @@ bool wn_calibration_tidy(struct wn_calibration_run *r, const struct wn_store_pro
                          struct wn_err *err)
 {
     struct wn_store_open how = {.job = r->job};
-    char *folder = wn_calibration_work(r->c.options, err);
+    char *folder = wn_store_folder(r->c.options->work, p->out, err);
     bool ok = folder && know(&how.facts, &r->c, err) && wn_store_tidy(folder, p, &how, finished, err);
 
     free(folder);

@@ -22,8 +22,6 @@ struct wn_calibration_run {
     struct wn_calibrate_result result;
 };
 
-/* Path of the work folder; free it. */
-WN_CHECKED char *wn_calibration_work(const struct wn_calibrate_options *o, struct wn_err *err);
 /* *finished: this run was gone through already, and killed while it tidied up, which is done then. */
 WN_CHECKED bool wn_calibration_tidy(struct wn_calibration_run *r, const struct wn_store_product *p, bool *finished,
                                     struct wn_err *err);

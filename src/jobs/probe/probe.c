@@ -56,11 +56,6 @@ static bool know(struct wn_store_facts *f, const struct wn_probing *p, struct wn
     return wn_store_know_model(f, wn_model_source(p->model), err);
 }
 
-static char *work_of(const struct wn_layer_probe_options *o, struct wn_err *err)
-{
-    return o->work ? wn_strdup(o->work, err) : wn_asprintf(err, "%s.work", o->out);
-}
-
 static bool is_in_place(const struct wn_layer_probe_options *o)
 {
     return wn_path_same(o->out, o->archive);
@@ -75,7 +70,7 @@ static bool open_store(struct wn_probing_run *r, struct wn_err *err)
 {
     const struct wn_layer_probe_options *o = r->p.options;
     struct wn_store_open how = {.left = o->fresh ? WN_LEFT_CLEARED : WN_LEFT_REFUSED, .job = r->job};
-    char *folder = work_of(o, err);
+    char *folder = wn_store_folder(o->work, o->out, err);
     bool ok = folder && know(&how.facts, &r->p, err) && wn_store_open(&r->store, folder, &how, err);
 
     free(folder);
@@ -172,13 +167,11 @@ static bool look_at_output(const struct wn_model *m, const struct wn_layer_probe
                            struct wn_err *err)
 {
     const struct wn_store_product p = product_of(o);
-    char *work = work_of(o, err);
 
-    if (work && !o->work)
-        wn_store_sweep(work);
-    *left = work && !o->fresh && wn_store_is_finished(work, &p);
-    free(work);
-    return work && (*left || try_output(m, o, err));
+    if (!wn_store_look(o->work, &p, left, err))
+        return false;
+    *left = *left && !o->fresh;
+    return *left || try_output(m, o, err);
 }
 
 /* *finished: this run was gone through already, and killed while it tidied up, which is done now. */
@@ -186,7 +179,7 @@ static bool tidy(struct wn_probing_run *r, bool *finished, struct wn_err *err)
 {
     const struct wn_store_product p = product_of(r->p.options);
     struct wn_store_open how = {.job = r->job};
-    char *folder = work_of(r->p.options, err);
+    char *folder = wn_store_folder(r->p.options->work, p.out, err);
     bool ok = folder && know(&how.facts, &r->p, err) && wn_store_tidy(folder, &p, &how, finished, err);
 
     free(folder);

@@ -102,14 +102,13 @@ typedef bool wn_store_write_fn(void *arg, const char *path, struct wn_err *err);
  */
 WN_CHECKED bool wn_store_finish(struct wn_store *s, const struct wn_store_product *p, wn_store_write_fn *write,
                                 void *arg, struct wn_err *err);
+/* Path of the folder of a run that makes `out`: the one that was named, or if that is NULL, OUT.work. Free it. */
+WN_CHECKED char *wn_store_folder(const char *named, const char *out, struct wn_err *err);
 /*
- * The last steps of a run that ends, and the first of one that begins, leave a folder with nothing but the lock in it,
- * or nothing. One that was killed there leaves it for good, and nobody can tell any more whose it was: here it goes.
- * For folders only that are named after a product; one with anything else in it, or of a run at work, stays.
+ * Before a run: *left, the product is there, and so is the folder, which some run left that had made it: wn_store_tidy
+ * tells which. A bare folder beside the product goes.
  */
-void wn_store_sweep(const char *folder);
-/* The product is there, and the folder was left by some run that had made it: wn_store_tidy tells which. */
-bool wn_store_is_finished(const char *folder, const struct wn_store_product *p);
+WN_CHECKED bool wn_store_look(const char *named, const struct wn_store_product *p, bool *left, struct wn_err *err);
 /* *finished: it was a run with the facts of o. Then what it left in the folder is removed, and o->job is told. */
 WN_CHECKED bool wn_store_tidy(const char *folder, const struct wn_store_product *p, struct wn_store_open *o,
                               bool *finished, struct wn_err *err);

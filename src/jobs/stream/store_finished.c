@@ -79,7 +79,12 @@ static bool is_bare(const char *folder)
     return bare;
 }
 
-void wn_store_sweep(const char *folder)
+/*
+ * The last steps of a run that ends, and the first of one that begins, leave a folder with nothing but the lock in it,
+ * or nothing. One that was killed there leaves it for good, and nobody can tell any more whose it was: here it goes.
+ * One with anything else in it, or of a run at work, stays.
+ */
+static void sweep(const char *folder)
 {
     struct wn_err ignored;
     struct wn_lock lock;
@@ -108,12 +113,25 @@ static json_t *find_finished(const char *folder, const struct wn_store_product *
     return NULL;
 }
 
-bool wn_store_is_finished(const char *folder, const struct wn_store_product *p)
+char *wn_store_folder(const char *named, const char *out, struct wn_err *err)
 {
-    json_t *state = find_finished(folder, p);
+    return named ? wn_strdup(named, err) : wn_asprintf(err, "%s.work", out);
+}
 
+bool wn_store_look(const char *named, const struct wn_store_product *p, bool *left, struct wn_err *err)
+{
+    char *folder = wn_store_folder(named, p->out, err);
+    json_t *state;
+
+    if (!folder)
+        return false;
+    if (!named)
+        sweep(folder);
+    state = find_finished(folder, p);
+    *left = state != NULL;
     json_decref(state);
-    return state != NULL;
+    free(folder);
+    return true;
 }
 
 bool wn_store_tidy(const char *folder, const struct wn_store_product *p, struct wn_store_open *o, bool *finished,
