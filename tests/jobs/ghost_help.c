@@ -178,3 +178,16 @@ float *ghost_logits(const char *build, enum wn_ghosts ghosts, const uint32_t *id
     wn_model_close(m);
     return logits;
 }
+
+void ghost_ids(uint32_t ids[GHOST_IDS])
+{
+    for (uint32_t i = 0; i < GHOST_IDS; i++)
+        ids[i] = (i * 37 + i * i * 11) % 480;
+}
+
+void ghost_expect_same(float *a, float *b, const size_t *vocab)
+{
+    assert_memory_equal(a, b, GHOST_IDS * *vocab * sizeof *a);
+    free(a);
+    free(b);
+}

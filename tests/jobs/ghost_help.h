@@ -31,4 +31,10 @@ float *ghost_logits_masked(const char *whole, const struct wn_plan *plan, bool m
 /* ... and of a build, run so. */
 float *ghost_logits(const char *build, enum wn_ghosts ghosts, const uint32_t *ids, size_t n, size_t *vocab);
 
+/* Some ids of tiny-a. */
+#define GHOST_IDS 40
+void ghost_ids(uint32_t ids[GHOST_IDS]);
+/* Frees both. vocab is read here, for nothing says which argument of a call is made first. */
+void ghost_expect_same(float *a, float *b, const size_t *vocab);
+
 #endif

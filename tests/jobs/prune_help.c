@@ -1,6 +1,8 @@
 /* See prune_help.h. */
 #include "prune_help.h"
+#include "kills.h"
 #include "formats/source.h"
+#include "sys/file.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -59,6 +61,30 @@ static void put_at(FILE *f, uint64_t at, const void *bytes, size_t n)
 {
     assert_int_equal(fseeko(f, (off_t)at, SEEK_SET), 0);
     assert_int_equal(fwrite(bytes, 1, n, f), n);
+}
+
+/* killed_in's */
+struct dying {
+    const struct wn_prune_options *o;
+    long writes;
+};
+
+static bool prune_and_die(void *arg)
+{
+    const struct dying *d = arg;
+    struct wn_prune_result r;
+    struct wn_err err;
+
+    wn_file_die_of_writes(true);
+    wn_file_fail_writes_after(d->writes);
+    return wn_prune(d->o, NULL, &r, &err);
+}
+
+bool prune_gets_through(const struct wn_prune_options *o, long n)
+{
+    struct dying d = {o, n};
+
+    return !killed_in(prune_and_die, &d);
 }
 
 void flip_byte(const char *path, uint64_t at, uint8_t mask)

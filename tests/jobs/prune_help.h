@@ -13,6 +13,9 @@ void plan_from_reference(struct wn_plan *p, const char *path, uint32_t top_k, ui
 struct wn_prune_result prune_ok(const char *source, const char *out, const struct wn_plan *plan, enum wn_layout layout,
                                 uint64_t shard_bytes);
 
+/* Prunes in a child process that kill -9 ends before its n-th write; true: it got through before. */
+bool prune_gets_through(const struct wn_prune_options *o, long n);
+
 /* Changes one byte of a file: xor with mask. */
 void flip_byte(const char *path, uint64_t at, uint8_t mask);
 /* Exchanges n bytes at a with n bytes at b. */

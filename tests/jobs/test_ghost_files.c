@@ -10,31 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define IDS 40
-
-static void some_ids(uint32_t ids[IDS])
-{
-    for (uint32_t i = 0; i < IDS; i++)
-        ids[i] = (i * 37 + i * i * 11) % 480;
-}
-
-/* vocab is read here, for nothing says which argument of a call is made first. */
-static void expect_same(float *a, float *b, const size_t *vocab)
-{
-    assert_memory_equal(a, b, IDS * *vocab * sizeof *a);
-    free(a);
-    free(b);
-}
-
 /* The build's own mode, the others that it can be run in, and its plain twin. */
 static void check_law(const char *source, enum wn_format format, bool even)
 {
     const char *folder = wn_test_folder(), *plain = wn_test_path(folder, "plain");
     struct wn_plan plan;
-    uint32_t ids[IDS];
+    uint32_t ids[GHOST_IDS];
     size_t v;
 
-    some_ids(ids);
+    ghost_ids(ids);
     ghost_plan(&plan, even);
     /* a GGUF has no plain build of an uneven plan, but the same numbers as the folder */
     ghost_prune(even ? source : wn_test_need_data(GHOST_HF), plain, &plan, WN_GHOSTS_BUILT,
@@ -44,13 +28,13 @@ static void check_law(const char *source, enum wn_format format, bool even)
         float *skip, *off;
 
         ghost_prune(source, out, &plan, g, format);
-        expect_same(ghost_logits(out, WN_GHOSTS_BUILT, ids, IDS, &v),
-                    ghost_logits_masked(source, &plan, g == WN_GHOSTS_MEAN, ids, IDS, &v), &v);
-        skip = ghost_logits(out, WN_GHOSTS_SKIP, ids, IDS, &v);
-        off = ghost_logits(out, WN_GHOSTS_OFF, ids, IDS, &v);
-        assert_true(memcmp(skip, off, IDS * v * sizeof *skip) != 0);
-        expect_same(skip, ghost_logits_masked(source, &plan, false, ids, IDS, &v), &v);
-        expect_same(off, logits_of(plain, ids, IDS, &v), &v);
+        ghost_expect_same(ghost_logits(out, WN_GHOSTS_BUILT, ids, GHOST_IDS, &v),
+                          ghost_logits_masked(source, &plan, g == WN_GHOSTS_MEAN, ids, GHOST_IDS, &v), &v);
+        skip = ghost_logits(out, WN_GHOSTS_SKIP, ids, GHOST_IDS, &v);
+        off = ghost_logits(out, WN_GHOSTS_OFF, ids, GHOST_IDS, &v);
+        assert_true(memcmp(skip, off, GHOST_IDS * v * sizeof *skip) != 0);
+        ghost_expect_same(skip, ghost_logits_masked(source, &plan, false, ids, GHOST_IDS, &v), &v);
+        ghost_expect_same(off, logits_of(plain, ids, GHOST_IDS, &v), &v);
     }
     wn_plan_release(&plan);
 }

@@ -6,22 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define IDS 40
-
-static void some_ids(uint32_t ids[IDS])
-{
-    for (uint32_t i = 0; i < IDS; i++)
-        ids[i] = (i * 37 + i * i * 11) % 480;
-}
-
-/* vocab is read here, for nothing says which argument of a call is made first. */
-static void expect_same(float *a, float *b, const size_t *vocab)
-{
-    assert_memory_equal(a, b, IDS * *vocab * sizeof *a);
-    free(a);
-    free(b);
-}
-
 /* Parents of the same numbers, F32 and IQ1_S: a build of both computes what the first does. */
 static void a_build_out_of_two_parents_has_ghosts(void **state)
 {
@@ -30,11 +14,11 @@ static void a_build_out_of_two_parents_has_ghosts(void **state)
     struct wn_verify_result r;
     struct wn_plan plan;
     struct wn_err err;
-    uint32_t ids[IDS];
+    uint32_t ids[GHOST_IDS];
     size_t v;
 
     (void)state;
-    some_ids(ids);
+    ghost_ids(ids);
     twin_plan(&plan);
     snprintf(hi, sizeof hi, "%s", twin_parent(WN_F32));
     snprintf(lo, sizeof lo, "%s", wn_test_need_data(TWIN_LO));
@@ -44,11 +28,11 @@ static void a_build_out_of_two_parents_has_ghosts(void **state)
     snprintf(archive, sizeof archive, "%s", ghost_archive(hi));
     ghost_prune_of_two(hi, lo, plain, &plan, WN_GHOSTS_BUILT, WN_FORMAT_AS_SOURCE);
     ghost_prune_of_two(hi, lo, mean, &plan, WN_GHOSTS_MEAN, WN_FORMAT_AS_SOURCE);
-    expect_same(ghost_logits(mean, WN_GHOSTS_BUILT, ids, IDS, &v), ghost_logits_masked(hi, &plan, true, ids, IDS, &v),
-                &v);
-    expect_same(ghost_logits(mean, WN_GHOSTS_SKIP, ids, IDS, &v), ghost_logits_masked(hi, &plan, false, ids, IDS, &v),
-                &v);
-    expect_same(ghost_logits(mean, WN_GHOSTS_OFF, ids, IDS, &v), logits_of(plain, ids, IDS, &v), &v);
+    ghost_expect_same(ghost_logits(mean, WN_GHOSTS_BUILT, ids, GHOST_IDS, &v),
+                      ghost_logits_masked(hi, &plan, true, ids, GHOST_IDS, &v), &v);
+    ghost_expect_same(ghost_logits(mean, WN_GHOSTS_SKIP, ids, GHOST_IDS, &v),
+                      ghost_logits_masked(hi, &plan, false, ids, GHOST_IDS, &v), &v);
+    ghost_expect_same(ghost_logits(mean, WN_GHOSTS_OFF, ids, GHOST_IDS, &v), logits_of(plain, ids, GHOST_IDS, &v), &v);
     CHECK_OK(wn_verify_all(&(struct wn_verify_options){mean, hi, lo, &plan, archive}, NULL, &r, &err), &err);
     ghost_prune(mean, back, NULL, WN_GHOSTS_OFF, WN_FORMAT_AS_SOURCE);
     wn_test_same_file(plain, back);
@@ -73,11 +57,11 @@ static void so_has_one_whose_second_bank_is_made(void **state)
     struct wn_verify_result r;
     struct wn_plan plan;
     struct wn_err err;
-    uint32_t ids[IDS];
+    uint32_t ids[GHOST_IDS];
     size_t v;
 
     (void)state;
-    some_ids(ids);
+    ghost_ids(ids);
     ghost_plan(&plan, false);
     grade(&plan);
     snprintf(source, sizeof source, "%s", wn_test_need_data(GHOST_HF));
@@ -87,7 +71,7 @@ static void so_has_one_whose_second_bank_is_made(void **state)
     snprintf(archive, sizeof archive, "%s", ghost_archive(source));
     ghost_prune(source, plain, &plan, WN_GHOSTS_BUILT, WN_FORMAT_MLX);
     ghost_prune(source, mean, &plan, WN_GHOSTS_MEAN, WN_FORMAT_MLX);
-    expect_same(ghost_logits(mean, WN_GHOSTS_OFF, ids, IDS, &v), logits_of(plain, ids, IDS, &v), &v);
+    ghost_expect_same(ghost_logits(mean, WN_GHOSTS_OFF, ids, GHOST_IDS, &v), logits_of(plain, ids, GHOST_IDS, &v), &v);
     CHECK_OK(wn_verify_all(&(struct wn_verify_options){mean, source, NULL, &plan, archive}, NULL, &r, &err), &err);
     ghost_prune(mean, back, NULL, WN_GHOSTS_OFF, WN_FORMAT_AS_SOURCE);
     CHECK_OK(wn_verify(back, mean, NULL, NULL, &r, &err), &err);
@@ -118,11 +102,11 @@ static void it_computes_what_all_experts_in_those_bits_would_with_ghosts(void **
     const char *source = wn_test_need_data(GHOST_HF), *folder = wn_test_folder();
     char whole[600], out[600];
     struct wn_plan all, plan;
-    uint32_t ids[IDS];
+    uint32_t ids[GHOST_IDS];
     size_t v;
 
     (void)state;
-    some_ids(ids);
+    ghost_ids(ids);
     plan_in_place(&all, 12);
     plan_in_place(&plan, 4);
     snprintf(whole, sizeof whole, "%s/whole", folder);
@@ -132,11 +116,11 @@ static void it_computes_what_all_experts_in_those_bits_would_with_ghosts(void **
 
         snprintf(out, sizeof out, "%s/%s", folder, wn_ghosts_name(g));
         ghost_prune(source, out, &plan, g, WN_FORMAT_MLX);
-        build = ghost_logits(out, WN_GHOSTS_BUILT, ids, IDS, &v);
-        parent = ghost_logits_masked(source, &plan, g == WN_GHOSTS_MEAN, ids, IDS, &v);
-        assert_true(memcmp(build, parent, IDS * v * sizeof *build) != 0);
+        build = ghost_logits(out, WN_GHOSTS_BUILT, ids, GHOST_IDS, &v);
+        parent = ghost_logits_masked(source, &plan, g == WN_GHOSTS_MEAN, ids, GHOST_IDS, &v);
+        assert_true(memcmp(build, parent, GHOST_IDS * v * sizeof *build) != 0);
         free(parent);
-        expect_same(build, ghost_logits_masked(whole, &plan, g == WN_GHOSTS_MEAN, ids, IDS, &v), &v);
+        ghost_expect_same(build, ghost_logits_masked(whole, &plan, g == WN_GHOSTS_MEAN, ids, GHOST_IDS, &v), &v);
     }
     wn_plan_release(&all);
     wn_plan_release(&plan);

@@ -6,11 +6,9 @@
 #include "base/alloc.h"
 #include "sys/file.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { STEPS_MOST = 3000 };
@@ -66,25 +64,6 @@ static void a_dry_run_tells_the_sizes_to_the_byte_and_needs_no_archive(void **st
     }
 }
 
-/* Ended by kill -9 before its n-th write; true: it got through before. */
-static bool killed_before_write(const struct wn_prune_options *o, long n)
-{
-    int status;
-    pid_t child = fork();
-
-    if (child == 0) {
-        struct wn_prune_result r;
-        struct wn_err err;
-
-        wn_file_die_of_writes(true);
-        wn_file_fail_writes_after(n);
-        _exit(wn_prune(o, NULL, &r, &err) ? 0 : 1);
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
-    return !WIFSIGNALED(status);
-}
-
 static bool is_named(const char *out)
 {
     char path[700];
@@ -109,7 +88,7 @@ static void a_killed_run_is_taken_up(void **state)
 
         snprintf(out, sizeof out, "%s/out", wn_test_folder());
         o.saliency = archive;
-        through = killed_before_write(&o, n);
+        through = prune_gets_through(&o, n);
         if (!through && !is_named(out)) {
             CHECK_OK(wn_prune(&o, NULL, &r, &err), &err);
             most = r.files_taken_up > most ? r.files_taken_up : most;
@@ -137,7 +116,7 @@ static void another_archive_starts_over(void **state)
     snprintf(archive, sizeof archive, "%s", o.saliency);
     o.saliency = archive;
     for (long n = 0; n < STEPS_MOST && !wn_path_exists(shard); n += 40)
-        assert_false(killed_before_write(&o, n));
+        assert_false(prune_gets_through(&o, n));
     f = fopen(archive, "ab"); /* a byte behind the zip makes another file, with the same means in it */
     assert_non_null(f);
     assert_int_equal(fputc(0, f), 0);
@@ -179,7 +158,7 @@ static void a_source_may_be_given_away_for_it(void **state)
         snprintf(archive, sizeof archive, "%s", o.saliency);
         o.saliency = archive;
         o.consume = true;
-        through = killed_before_write(&o, n);
+        through = prune_gets_through(&o, n);
         if (!through && !is_named(out))
             CHECK_OK(wn_prune(&o, NULL, &r, &err), &err);
         CHECK_OK(proved(&o, whole, &err), &err);

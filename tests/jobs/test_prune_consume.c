@@ -4,7 +4,6 @@
 #include "sys/file.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,25 +74,6 @@ static void the_weights_go_and_the_output_is_whole(void **state)
     assert_true(wn_test_contains(err.msg, "given away by a prune with --consume"));
 }
 
-/* True when it got through before its n-th write. */
-static bool killed_before_write(const struct wn_prune_options *o, long n)
-{
-    int status;
-    pid_t child = fork();
-
-    if (child == 0) {
-        struct wn_prune_result r;
-        struct wn_err err;
-
-        wn_file_die_of_writes(true);
-        wn_file_fail_writes_after(n);
-        _exit(wn_prune(o, NULL, &r, &err) ? 0 : 1);
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
-    return !WIFSIGNALED(status);
-}
-
 static void a_killed_one_goes_on_at_whatever_moment(void **state)
 {
     long step = getenv("WINNOW_KILLS") ? 1 : 53;
@@ -109,7 +89,7 @@ static void a_killed_one_goes_on_at_whatever_moment(void **state)
         struct wn_prune_result r = {0};
         struct wn_err err;
 
-        through = killed_before_write(&o, n);
+        through = prune_gets_through(&o, n);
         if (!through)
             CHECK_OK(wn_prune(&o, NULL, &r, &err), &err);
         check_made(out);
@@ -122,7 +102,7 @@ static void a_killed_one_goes_on_at_whatever_moment(void **state)
 static void leave_half(const struct wn_prune_options *o)
 {
     for (long n = 100; n < STEPS_MOST; n += 40) {
-        assert_false(killed_before_write(o, n));
+        assert_false(prune_gets_through(o, n));
         if (wn_path_exists(wn_test_path(o->source, "model-00001-of-000004.safetensors.consumed.part")))
             return;
     }
