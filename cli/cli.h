@@ -57,6 +57,9 @@ int opt_wrong(const struct command *cmd, const char *fmt, ...) WN_PRINTF(2, 3);
 /* "480GiB", "48GB", "1.5e9", "65536": bytes. False (with the reason said) when it is none. */
 bool opt_bytes(const struct command *cmd, const char *name, const char *text, uint64_t *bytes);
 
+/* --ram, NULL: not given, and *bytes stays 0, no limit. False (with the reason said) when it is no memory. */
+bool opt_ram(const struct command *cmd, const char *text, uint64_t *bytes);
+
 /* The place of text among names[n], NULL being the first; or false, with a sentence that lists them (opt_value.c). */
 bool opt_word(const struct command *cmd, const char *option, const char *text, const char *const *names, int n,
               int *which);

@@ -120,14 +120,10 @@ static int run(const struct command *self, int argc, const char **argv)
         return code;
     if (!o.corpus || !o.out)
         return opt_wrong(self, "%s is missing", o.corpus ? "--out" : "--corpus");
-    if (!opt_sequence(self, o.sequence, &c.sequence))
+    if (!opt_sequence(self, o.sequence, &c.sequence) || !opt_ram(self, o.ram, &c.ram))
         return EXIT_USAGE;
     if (o.max_tokens < 0)
         return opt_wrong(self, "--max-tokens %lld is negative", o.max_tokens);
-    if (o.ram && !opt_bytes(self, "ram", o.ram, &c.ram))
-        return EXIT_USAGE;
-    if (o.ram && c.ram == 0)
-        return opt_wrong(self, "--ram %s: that is no memory at all; without --ram there is no limit", o.ram);
     c.corpus = o.corpus;
     c.out = o.out;
     c.overwrite = o.force;

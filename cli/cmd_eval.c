@@ -340,7 +340,7 @@ static bool check_call(const struct command *self, struct wn_eval_options *e)
         return opt_wrong(self, "--force-plan is for --masked"), false;
     if ((o.work || o.fresh) && !o.stream)
         return opt_wrong(self, "--%s is for --stream", o.work ? "work" : "fresh"), false;
-    return !o.ram || opt_bytes(self, "ram", o.ram, &e->ram);
+    return opt_ram(self, o.ram, &e->ram);
 }
 
 static int run(const struct command *self, int argc, const char **argv)

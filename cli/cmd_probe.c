@@ -177,11 +177,7 @@ static int run(const struct command *self, int argc, const char **argv)
     if (o.criterion && !wn_plan_criterion_known(o.criterion, &err))
         return opt_wrong(self, "--criterion: %s", err.msg);
     if (!read_keep(self, kept, &p.kept_count) || !weights_arg(self, o.weights, weights, &p.weight_count) ||
-        (o.ram && !opt_bytes(self, "ram", o.ram, &p.ram)))
-        return EXIT_USAGE;
-    if (o.ram && p.ram == 0)
-        return opt_wrong(self, "--ram %s: that is no memory at all; without --ram there is no limit", o.ram);
-    if (!opt_ghosts(self, o.ghosts, &p.ghosts))
+        !opt_ram(self, o.ram, &p.ram) || !opt_ghosts(self, o.ghosts, &p.ghosts))
         return EXIT_USAGE;
     p.archive = args[1];
     p.corpus = o.corpus;

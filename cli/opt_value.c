@@ -113,3 +113,15 @@ bool opt_sequence(const struct command *cmd, int given, uint32_t *sequence)
     (void)opt_wrong(cmd, "--seq %d: a sequence has at least one token (512 without --seq)", given);
     return false;
 }
+
+bool opt_ram(const struct command *cmd, const char *text, uint64_t *bytes)
+{
+    if (!text)
+        return true;
+    if (!opt_bytes(cmd, "ram", text, bytes))
+        return false;
+    if (*bytes > 0)
+        return true;
+    (void)opt_wrong(cmd, "--ram %s: that is no memory at all; without --ram there is no limit", text);
+    return false;
+}
