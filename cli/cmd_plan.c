@@ -279,7 +279,7 @@ static void tell_better_budget(const struct wn_plan_kept *k)
         talk("--budget %s is predicted to lose %.1f %% less with as many experts%s: layers then keep different "
              "numbers, which winnow and MLX loaders for K3 read, llama.cpp and others do not",
              wn_plan_basis_name(k->basis), 100 * (1 - k->loss_apart / k->loss),
-             k->basis == WN_BASIS_PROXY ? ", at best" : "");
+             k->basis == WN_BASIS_PROXY ? ", by the proxy, which has promised up to twice what was measured" : "");
 }
 
 /* Sizes the plan, if a model is there to be cut, and writes it where it is wanted. */

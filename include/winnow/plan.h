@@ -42,9 +42,9 @@ struct wn_plan {
     uint64_t bytes;    /* of the build's files as they were predicted (wn_fit_predict); 0: not told */
     /* What the number of experts was solved from: memory that a run may take, or bytes of tensors; 0: from neither. */
     uint64_t asked_memory, asked_size;
-    uint32_t protect;  /* loudest experts of each layer that stay however they rank */
-    bool raw;          /* layers were compared by sums as they are, not by shares of their layer's */
-    char budget[16];   /* how experts were divided among the layers: "uniform", "global", "probe", "proxy" */
+    uint32_t protect; /* loudest experts of each layer that stay however they rank */
+    bool raw;         /* layers were compared by sums as they are, not by shares of their layer's */
+    char budget[16];  /* how experts were divided among the layers: "uniform", "global", "probe", "proxy" */
     /* Predicted losses, where they were; basis WN_BASIS_NONE: they were not. */
     enum wn_plan_basis basis;
     enum wn_ghosts probed;       /* what stood for the dropped experts when probed; WN_GHOSTS_BUILT: not told */
@@ -79,9 +79,11 @@ WN_API bool wn_plan_is_graded(const struct wn_plan *p);
 
 /* Making one from a saliency archive. */
 
+#define WN_WEIGHT_MOST 1e6 /* only what they are to each other counts */
+
 struct wn_source_weight {
     const char *source; /* label in the archive */
-    double weight;
+    double weight;      /* 0 .. WN_WEIGHT_MOST */
 };
 
 /* False (WN_ERR_ARG, naming those that there are) when it is none. */

@@ -241,6 +241,27 @@ static void a_plan_of_another_model_is_refused(void **state)
     wn_model_close(m);
 }
 
+/* Its second bank has other numbers in the build. */
+static void a_mask_of_a_graded_plan_is_refused(void **state)
+{
+    struct wn_eval_options o = eval_options(32, 2);
+    const char *path = wn_test_path(eval_folder, "graded.json");
+    struct wn_plan plan;
+    struct wn_err err;
+
+    (void)state;
+    eval_make_plan(&plan, wn_model_config(eval_parent));
+    for (uint32_t i = 0; i < plan.layer_count; i++) {
+        plan.layers[i].hi_count = 8;
+        plan.layers[i].lo_bits = 2;
+    }
+    CHECK_OK(wn_plan_write(&plan, path, true, &err), &err);
+    wn_plan_release(&plan);
+    o.plan = NULL;
+    o.masked = path;
+    check_refused(eval_parent, o, "some of the experts that it keeps have fewer bits in the build");
+}
+
 static void another_vocabulary_is_refused(void **state)
 {
     struct wn_eval_options o = eval_options(32, 2);
@@ -371,6 +392,7 @@ int main(void)
         cmocka_unit_test(a_record_that_contradicts_the_model_is_refused),
         cmocka_unit_test(a_plan_by_which_the_build_was_not_cut_is_refused),
         cmocka_unit_test(a_plan_of_another_model_is_refused),
+        cmocka_unit_test(a_mask_of_a_graded_plan_is_refused),
         cmocka_unit_test(another_vocabulary_is_refused),
         cmocka_unit_test(too_little_memory_and_too_little_room_are_refused),
         cmocka_unit_test(the_need_is_told_before_anything_is_done),

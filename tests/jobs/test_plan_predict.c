@@ -261,19 +261,15 @@ static void the_power_may_be_told(void **state)
     CHECK_FAILS(wn_plan_make(path, &o, &p, &k, &err), &err, "a power of 0.5 is not within 1 .. 4");
 }
 
-/* Changes of the residual stream that are costs, times tokens: the same plan, and the same losses. */
-static void the_proxy_plans_by_what_leaving_changes(void **state)
+/* The archive at `path` with changes of the residual stream that are costs, times tokens. */
+static const char *with_proxy(const char *path)
 {
-    const char *path = make(0, 0), *out = wn_test_path(wn_test_folder(), "proxy.npz");
+    const char *out = wn_test_path(wn_test_folder(), "proxy.npz");
     const uint64_t shape[2] = {SOURCES, LAYERS};
-    struct wn_plan_options o = {.mode = WN_PLAN_PROXY, .keep = 6, .min_experts = 2, .power = POWER};
     struct wn_npz z = {0};
-    struct wn_plan_kept k;
-    struct wn_plan p, q;
     struct wn_npy a;
     struct wn_err err;
 
-    (void)state;
     CHECK_OK(wn_npy_init(&a, WN_NPY_F64, 0, 2, shape, &err), &err);
     for (uint32_t s = 0; s < SOURCES; s++)
         for (uint32_t l = 0; l < LAYERS; l++)
@@ -281,7 +277,20 @@ static void the_proxy_plans_by_what_leaving_changes(void **state)
     CHECK_OK(wn_npz_add(&z, "loo_up_sq", &a, &err), &err);
     CHECK_OK(wn_npz_extend(path, &z, out, false, &err), &err);
     wn_npz_release(&z);
-    CHECK_OK(wn_plan_make(out, &o, &p, &k, &err), &err);
+    return out;
+}
+
+/* The same plan as by probes, and the same losses. */
+static void the_proxy_plans_by_what_leaving_changes(void **state)
+{
+    const char *path = with_proxy(make(0, 0));
+    struct wn_plan_options o = {.mode = WN_PLAN_PROXY, .keep = 6, .min_experts = 2, .power = POWER};
+    struct wn_plan_kept k;
+    struct wn_plan p, q;
+    struct wn_err err;
+
+    (void)state;
+    CHECK_OK(wn_plan_make(path, &o, &p, &k, &err), &err);
     assert_int_equal(k.basis, WN_BASIS_PROXY);
     assert_string_equal(p.budget, "proxy");
     for (uint32_t s = 0; s < SOURCES; s++)
@@ -293,6 +302,34 @@ static void the_proxy_plans_by_what_leaving_changes(void **state)
         assert_int_equal(p.layers[i].keep_count, q.layers[i].keep_count);
     wn_plan_release(&p);
     wn_plan_release(&q);
+}
+
+static void a_source_that_was_not_probed_is_told_by_the_proxy(void **state)
+{
+    const struct wn_source_weight w = {"b", 1};
+    struct wn_plan_options o = {.keep = 6, .min_experts = 2, .weights = &w, .weight_count = 1, .power = POWER};
+    struct wn_plan_kept k;
+    struct wn_plan p;
+    struct wn_err err;
+
+    (void)state;
+    CHECK_OK(wn_plan_make(with_proxy(make(POINTS, 0)), &o, &p, &k, &err), &err);
+    assert_int_equal(k.basis, WN_BASIS_PROXY);
+    check_near(k.loss, by_hand(&p, 1, POWER));
+    wn_plan_kept_release(&k);
+    wn_plan_release(&p);
+}
+
+static void a_weight_beyond_all_measure_is_refused(void **state)
+{
+    const struct wn_source_weight w[2] = {{"a", 1e308}, {"b", 1e308}};
+    struct wn_plan_options o = {.keep = 6, .min_experts = 2, .weights = w, .weight_count = 2};
+    struct wn_plan p;
+    struct wn_err err;
+
+    (void)state;
+    CHECK_FAILS(wn_plan_make(make(POINTS, 100), &o, &p, NULL, &err), &err,
+                "the weight of source 'a' is 1e+308, not within 0 .. 1e+06");
 }
 
 static void what_the_archive_does_not_have_is_named(void **state)
@@ -510,6 +547,8 @@ int main(void)
         cmocka_unit_test(weights_say_whose_layers_keep_more),
         cmocka_unit_test(the_power_may_be_told),
         cmocka_unit_test(the_proxy_plans_by_what_leaving_changes),
+        cmocka_unit_test(a_source_that_was_not_probed_is_told_by_the_proxy),
+        cmocka_unit_test(a_weight_beyond_all_measure_is_refused),
         cmocka_unit_test(what_the_archive_does_not_have_is_named),
         cmocka_unit_test(a_layer_whose_probes_tell_nothing_costs_what_the_others_do),
         cmocka_unit_test(probes_that_tell_no_cost_are_no_basis),

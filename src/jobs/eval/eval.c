@@ -78,6 +78,10 @@ static bool apply_plan(struct wn_eval_job *e, const struct wn_plan *p, struct wn
     const struct wn_config *mine = e->side[WN_EVAL_MODEL].config;
 
     if (e->o->masked) {
+        if (wn_plan_is_graded(p))
+            return wn_fail(err, WN_ERR_ARG,
+                           "some of the experts that it keeps have fewer bits in the build, and a mask would score "
+                           "them with their own: prune, and evaluate the build");
         if (!wn_dropped_init(masked, p, mine, NULL, err) ||
             !wn_dropped_make_ghosts(masked, e->o->ghosts, e->o->saliency, e->side[WN_EVAL_MODEL].model,
                                     e->o->force_plan, err))

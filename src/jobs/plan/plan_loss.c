@@ -29,11 +29,6 @@ static bool has_proxy(const struct wn_saliency *s)
     return wn_saliency_tells(s->loo_up_sq, (size_t)s->source_count * s->layer_count);
 }
 
-enum wn_plan_basis wn_loss_basis(const struct wn_saliency *s)
-{
-    return s->probes.points ? WN_BASIS_PROBE : has_proxy(s) ? WN_BASIS_PROXY : WN_BASIS_NONE;
-}
-
 /* ---- tables ---- */
 
 static bool make_tail(const struct making *m, uint32_t i, struct wn_err *err)

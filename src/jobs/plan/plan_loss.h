@@ -61,9 +61,6 @@ WN_CHECKED bool wn_loss_init_told(struct wn_loss *l, const struct wn_saliency *s
                                   double power, struct wn_err *err);
 void wn_loss_release(struct wn_loss *l);
 
-/* What the archive could be asked for: probes before the proxy; WN_BASIS_NONE. */
-enum wn_plan_basis wn_loss_basis(const struct wn_saliency *s);
-
 /* What source s loses in layer i when so many of it stay, the first hi with their bytes; not a number: not known. */
 double wn_loss_of(const struct wn_loss *l, uint32_t i, uint32_t s, double fidelity, uint32_t hi, uint32_t kept);
 /* All sources with their weights. */

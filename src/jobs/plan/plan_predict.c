@@ -14,19 +14,22 @@ bool wn_making_by_loss(const struct wn_plan_options *o)
     return o->mode == WN_PLAN_PROBE || o->mode == WN_PLAN_PROXY;
 }
 
-bool wn_making_predict(struct wn_making *m, struct wn_err *err)
+static bool predict_by(struct wn_making *m, enum wn_plan_basis basis, struct wn_err *err)
 {
-    enum wn_plan_basis basis = m->o->mode == WN_PLAN_PROBE   ? WN_BASIS_PROBE
-                               : m->o->mode == WN_PLAN_PROXY ? WN_BASIS_PROXY
-                                                             : wn_loss_basis(m->s);
-
-    if (basis == WN_BASIS_NONE)
-        return true;
     if (wn_loss_init(&m->loss, m->s, m->criterion, &m->choice, m->factor, basis, m->o->power, err) &&
         wn_loss_init_told(&m->told, m->s, m->criterion, &m->choice, m->factor, basis, m->o->power, err))
         return true;
-    wn_loss_release(&m->loss); /* nothing is predicted by */
-    return !wn_making_by_loss(m->o) && err->code == WN_ERR_ARG;
+    wn_loss_release(&m->loss);
+    return false;
+}
+
+bool wn_making_predict(struct wn_making *m, struct wn_err *err)
+{
+    if (wn_making_by_loss(m->o))
+        return predict_by(m, m->o->mode == WN_PLAN_PROBE ? WN_BASIS_PROBE : WN_BASIS_PROXY, err);
+    /* what cannot be by one, such as a weight of a source that was not probed, may be by the other, or is not */
+    return predict_by(m, WN_BASIS_PROBE, err) ||
+           (err->code == WN_ERR_ARG && (predict_by(m, WN_BASIS_PROXY, err) || err->code == WN_ERR_ARG));
 }
 
 static void tell_losses(const struct wn_making *m, double *all, double *each)

@@ -180,8 +180,9 @@ bool wn_weigh_sources(const struct wn_saliency *s, const struct wn_plan_options 
 
         if (!find_source(s, w->source, &source, err))
             return false;
-        if (!isfinite(w->weight) || w->weight < 0)
-            return wn_fail(err, WN_ERR_ARG, "the weight of source '%s' is not a finite number >= 0", w->source);
+        if (!(w->weight >= 0 && w->weight <= WN_WEIGHT_MOST))
+            return wn_fail(err, WN_ERR_ARG, "the weight of source '%s' is %g, not within 0 .. %g", w->source, w->weight,
+                           WN_WEIGHT_MOST);
         if (factor[source] != 0)
             return wn_fail(err, WN_ERR_ARG, "source '%s' is given a weight twice", w->source);
         if (w->weight > 0 && s->source_tokens[source] == 0)
