@@ -146,12 +146,15 @@ static json_t *kept_lists(const struct wn_plan *plan)
     return keep;
 }
 
-static void add_plan(json_t *root, const struct wn_prune_options *o)
+/* Without a plan the experts are those of the source: what it was cut by holds for the output, too. */
+static void add_plan(json_t *root, const struct wn_origin *from)
 {
+    const struct wn_prune_options *o = from->o;
     json_t *plan;
 
     if (!o->plan) {
         json_object_set_new(root, "plan", json_null());
+        json_object_set_new(root, WN_SEAL_ORIGIN, wn_seal_origin(from->source)); /* nothing where that is NULL */
         return;
     }
     plan = json_pack("{ss ss ss sI so}", "mode", o->plan->mode, "criterion", o->plan->criterion, "weights",
@@ -238,7 +241,7 @@ bool wn_seal_text(const struct wn_seal *r, const struct wn_sink *sink, const str
         if (from->low)
             json_object_set_new(root, "lo_parent", parent(from->low));
         json_object_set_new(root, "options", options(from->o));
-        add_plan(root, from->o);
+        add_plan(root, from);
         add_ghosts(root, from);
         ok = add_experts(root, r, err) && finish(root, out, err);
     }

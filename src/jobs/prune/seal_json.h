@@ -8,6 +8,7 @@
 
 #define WN_SEAL_FORMAT  "winnow-record"
 #define WN_SEAL_EXPERTS "xxh3_128" /* the kind of the experts' digests, and the key that names it */
+#define WN_SEAL_ORIGIN  "origin"   /* the cut that the source itself was made by */
 #define WN_SEAL_LIMIT   ((uint64_t)256 << 20)
 
 /* The record of an open model, or NULL: there is none (err->msg is empty), or it cannot be read. */
@@ -22,6 +23,14 @@ void wn_seal_digest(const struct wn_source *s, char text[2 * WN_DIGEST_BYTES + 1
 
 /* {"1": [digest of each expert of layer 1]}, borrowed; NULL: there are none, or they are of another kind. */
 json_t *wn_seal_experts(const json_t *root);
+
+/*
+ * What of a record tells the cut, borrowed: the record, or its "origin" where it was made without a plan out of a build
+ * that was cut. In either "plan", "parent" and "lo_parent" are what they say.
+ */
+json_t *wn_seal_cut_of(const json_t *root);
+/* That of a model's record as a copy of it will tell it, a new reference; NULL: it was not cut, or has no record. */
+json_t *wn_seal_origin(const struct wn_source *source);
 
 /*
  * "plan" of cut's record, a new reference, with "num_experts" and "keep": {"1": [old experts, in the new order]}. NULL:

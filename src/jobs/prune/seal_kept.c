@@ -36,24 +36,56 @@ void wn_record_sha256(const struct wn_model *m, char sha256[65])
     wn_seal_digest(wn_model_source(m), sha256);
 }
 
-static bool is_parent(const json_t *root, const char *which, const char *fingerprint)
+/* The record of an open model, whole and of this very build, a new reference; or NULL. */
+static json_t *sound_record(const struct wn_source *s)
 {
-    const char *told = json_string_value(json_object_get(json_object_get(root, which), "fingerprint"));
+    struct wn_err ignored;
+    char self[2 * WN_DIGEST_BYTES + 1];
+    json_t *root = wn_seal_load(s, &ignored);
+
+    if (root && wn_seal_check_form(root, self, &ignored) && is_of(root, s))
+        return root;
+    json_decref(root);
+    return NULL;
+}
+
+json_t *wn_seal_cut_of(const json_t *root)
+{
+    json_t *origin = json_object_get(root, WN_SEAL_ORIGIN);
+
+    return json_is_object(json_object_get(root, "plan")) || !json_is_object(origin) ? (json_t *)(uintptr_t)root
+                                                                                    : origin;
+}
+
+json_t *wn_seal_origin(const struct wn_source *source)
+{
+    static const char *const keys[] = {"parent", "lo_parent", "plan"};
+    json_t *root = sound_record(source), *cut = wn_seal_cut_of(root), *origin = NULL;
+
+    if (json_is_object(json_object_get(cut, "plan")) && (origin = json_object()))
+        for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+            if (json_object_get(cut, keys[i]))
+                json_object_set(origin, keys[i], json_object_get(cut, keys[i]));
+    json_decref(root);
+    return origin;
+}
+
+static bool is_parent(const json_t *cut, const char *which, const char *fingerprint)
+{
+    const char *told = json_string_value(json_object_get(json_object_get(cut, which), "fingerprint"));
 
     return told && strcmp(told, fingerprint) == 0;
 }
 
 json_t *wn_seal_kept(const struct wn_source *cut, const struct wn_source *parent)
 {
-    struct wn_err ignored;
-    json_t *root = wn_seal_load(cut, &ignored), *plan = NULL;
-    char fingerprint[17], self[2 * WN_DIGEST_BYTES + 1];
+    json_t *root = sound_record(cut), *from = wn_seal_cut_of(root), *plan = NULL;
+    char fingerprint[17];
 
     if (parent)
         wn_source_fingerprint(parent, fingerprint);
-    if (root && wn_seal_check_form(root, self, &ignored) && is_of(root, cut) &&
-        (!parent || is_parent(root, "parent", fingerprint) || is_parent(root, "lo_parent", fingerprint)))
-        plan = json_object_get(root, "plan");
+    if (!parent || is_parent(from, "parent", fingerprint) || is_parent(from, "lo_parent", fingerprint))
+        plan = json_object_get(from, "plan");
     plan = json_is_object(json_object_get(plan, "keep")) ? json_incref(plan) : NULL;
     json_decref(root);
     return plan;

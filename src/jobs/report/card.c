@@ -91,7 +91,7 @@ static void put_parent(struct wn_html *h, const struct wn_card *c, const char *w
 
 static void put_cut(struct wn_html *h, const struct wn_card *c)
 {
-    const char *weights = wn_card_told(c, "plan", "weights");
+    const char *weights = wn_card_cut_told(c, "plan", "weights");
 
     if (c->record && !wn_card_is_pruned(c)) {
         wn_html_put(h, "| cut | none from what it was made from |\n");
@@ -99,14 +99,17 @@ static void put_cut(struct wn_html *h, const struct wn_card *c)
     }
     wn_html_put(h, "| cut | ");
     if (c->record) {
-        wn_html_put(h, "%s, by %s", or_not(wn_card_told(c, "plan", "mode")),
-                    or_not(wn_card_told(c, "plan", "criterion")));
+        wn_html_put(h, "%s, by %s", or_not(wn_card_cut_told(c, "plan", "mode")),
+                    or_not(wn_card_cut_told(c, "plan", "criterion")));
         if (*weights)
             wn_html_put(h, ", sources weighed %s", weights);
     } else {
         wn_html_put(h, "%s", not_measured);
     }
-    wn_html_put(h, " |\n| plan, SHA-256 | %s |\n", or_not(wn_card_told(c, "plan", "sha256")));
+    wn_html_put(h, " |\n| plan, SHA-256 | %s |\n", or_not(wn_card_cut_told(c, "plan", "sha256")));
+    if (wn_card_is_copy_of_cut(c))
+        wn_html_put(h, "| what was cut, before it was made into this, fingerprint of its headers | %s |\n",
+                    or_not(wn_card_cut_told(c, "parent", "fingerprint")));
     if (c->has_plan)
         wn_html_put(h, "| experts per layer before the cut | %u |\n", c->plan.num_experts);
 }

@@ -45,8 +45,12 @@ void wn_card_release(struct wn_card *c);
 
 /* A text of the record at plan.key or parent.key, "" where there is none. */
 const char *wn_card_told(const struct wn_card *c, const char *part, const char *key);
+/* The same of the cut: of a build that was made without a plan out of one that was cut, as that one's record told. */
+const char *wn_card_cut_told(const struct wn_card *c, const char *part, const char *key);
 /* It is known that the build was cut; that weights were given fewer bits; that experts of a layer have two widths. */
 bool wn_card_is_pruned(const struct wn_card *c);
+/* The cut is what its source was made by. */
+bool wn_card_is_copy_of_cut(const struct wn_card *c);
 bool wn_card_is_quantized(const struct wn_card *c);
 bool wn_card_is_graded(const struct wn_card *c);
 /* Second banks were copied from another parent than all else. */

@@ -159,7 +159,7 @@ static void put_divergence(struct wn_html *h, const struct wn_card *c, size_t i,
         const char *name;
     } more[] = {{WN_REPORT_KLD_MEDIAN, "median"}, {WN_REPORT_KLD_P90, "p90"}, {WN_REPORT_KLD_P99, "p99"}};
     const char *parent = wn_card_text_at(c->evals[i].root, "parent_fingerprint");
-    const char *told = wn_card_told(c, "parent", "fingerprint");
+    const char *told = wn_card_cut_told(c, "parent", "fingerprint");
 
     put_claim(h, c, i, "KLD against the parent", d->domain);
     wn_html_put(h, "mean ");

@@ -19,9 +19,21 @@ const char *wn_card_told(const struct wn_card *c, const char *part, const char *
     return text ? text : "";
 }
 
+const char *wn_card_cut_told(const struct wn_card *c, const char *part, const char *key)
+{
+    const char *text = json_string_value(json_object_get(json_object_get(wn_seal_cut_of(c->record), part), key));
+
+    return text ? text : "";
+}
+
 bool wn_card_is_pruned(const struct wn_card *c)
 {
-    return json_is_object(json_object_get(c->record, "plan"));
+    return json_is_object(json_object_get(wn_seal_cut_of(c->record), "plan"));
+}
+
+bool wn_card_is_copy_of_cut(const struct wn_card *c)
+{
+    return wn_card_is_pruned(c) && !json_is_object(json_object_get(c->record, "plan"));
 }
 
 bool wn_card_has_two_parents(const struct wn_card *c)
@@ -151,7 +163,7 @@ static bool check_record_of(const struct wn_card *c, const struct wn_card_log *l
 static bool check_plan_of(const struct wn_card *c, const struct wn_card_log *log, struct wn_err *err)
 {
     const char *plan = json_string_value(json_object_get(log->root, "plan_sha256"));
-    const char *told = wn_card_told(c, "plan", "sha256");
+    const char *told = wn_card_cut_told(c, "plan", "sha256");
 
     return !plan || !*told || strcmp(plan, told) == 0 ||
            wn_fail(err, WN_ERR_FORMAT,
@@ -254,7 +266,7 @@ static bool read_runs(struct wn_card *c, const struct wn_card_options *o, struct
 
 static bool check_plan(const struct wn_card *c, struct wn_err *err)
 {
-    const char *told = wn_card_told(c, "plan", "sha256"), *parent = wn_card_told(c, "parent", "fingerprint");
+    const char *told = wn_card_cut_told(c, "plan", "sha256"), *parent = wn_card_cut_told(c, "parent", "fingerprint");
 
     if (!c->record)
         return wn_fail(err, WN_ERR_FORMAT, "'%s' has no record (winnow.json) that a plan could be held against",
@@ -265,7 +277,7 @@ static bool check_plan(const struct wn_card *c, struct wn_err *err)
         return wn_fail(err, WN_ERR_FORMAT, "its SHA-256 is %.16s..., that of the build's plan is %.16s...",
                        c->plan_log.sha256, told);
     if (!*told && c->plan.model_fingerprint[0] && strcmp(parent, c->plan.model_fingerprint) != 0 &&
-        strcmp(wn_card_told(c, "lo_parent", "fingerprint"), c->plan.model_fingerprint) != 0)
+        strcmp(wn_card_cut_told(c, "lo_parent", "fingerprint"), c->plan.model_fingerprint) != 0)
         return wn_fail(err, WN_ERR_FORMAT, "it is for model %s, the build's parent is %.40s", c->plan.model_fingerprint,
                        parent);
     return true;
