@@ -710,8 +710,25 @@ static void a_card_that_came_along_may_be_replaced_and_the_record_holds(void **s
     card = card_of(&f.o);
     has(card, "\nlicense: \"mit\"\n");
     has(card, "| made from, SHA-256 of its record | ");
-    has(card, "| cut | none from what it was made from |\n");
+    has(card, "| cut | uniform, by "); /* the source's */
+    has(card, "| what was cut, before it was made into this, fingerprint of its headers | ");
     has_not(card, "README.md");
+    free(card);
+}
+
+static void a_whole_model_that_was_copied_is_not_cut(void **state)
+{
+    const char *out = wn_test_path(wn_test_folder(), "copy");
+    const struct wn_prune_options p = {.source = wn_test_need_data(TINY_A_HF), .out = out, .hashes = true};
+    const struct wn_card_options o = {.build = out};
+    struct wn_prune_result r;
+    struct wn_err err;
+    char *card;
+
+    (void)state;
+    CHECK_OK(wn_prune(&p, NULL, &r, &err), &err);
+    card = card_of(&o);
+    has(card, "| cut | none from what it was made from |\n");
     free(card);
 }
 
@@ -798,6 +815,7 @@ int main(void)
         cmocka_unit_test(the_folders_own_card_may_be_written_and_nothing_else_of_it),
         cmocka_unit_test(of_each_file_it_is_said_whether_verify_found_its_digest),
         cmocka_unit_test(a_card_that_came_along_may_be_replaced_and_the_record_holds),
+        cmocka_unit_test(a_whole_model_that_was_copied_is_not_cut),
         cmocka_unit_test(a_gguf_says_which_engines_read_it),
         cmocka_unit_test(no_other_engine_is_told_to_read_ghosts),
         cmocka_unit_test(whatever_memory_is_refused_the_card_says_so),
