@@ -182,14 +182,22 @@ static void files_beside_the_weights_are_held_against_it_too(void **state)
     check_refused(out, "'tiktoken.model' is missing");
 }
 
+/* With the source at hand, too. */
 static void a_changed_record_is_noticed(void **state)
 {
     const char *out = make_cut();
+    struct wn_verify_result v;
+    struct wn_plan plan;
+    struct wn_err err;
 
     (void)state;
     assert_true(
         replace_text(wn_test_path(out, "winnow.json"), "\"layout\": \"as-source\"", "\"layout\": \"xs-source\""));
     check_refused(out, "the record 'winnow.json' was changed");
+    plan_from_reference(&plan, wn_test_need_data(KEEP), 4, 16);
+    CHECK_FAILS(wn_verify(out, wn_test_need_data(HF), &plan, NULL, &v, &err), &err,
+                "the record 'winnow.json' was changed");
+    wn_plan_release(&plan);
 }
 
 /* Its bytes stay the source's, so the record lies beside it. */

@@ -229,8 +229,11 @@ static bool check_folder(const struct wn_pruning *p, struct wn_err *err)
     size_t n;
     bool ok = true;
 
+    if (!wn_path_is_folder(p->o->out) && wn_path_exists(p->o->out))
+        return wn_fail(err, WN_ERR_ARG, "'%s' exists and is not a folder", p->o->out);
     if (!wn_path_is_folder(p->o->out))
-        return !wn_path_exists(p->o->out) || wn_fail(err, WN_ERR_ARG, "'%s' exists and is not a folder", p->o->out);
+        return !wn_ends_with(p->o->out, ".gguf") ||
+               wn_fail(err, WN_ERR_ARG, "'%s' would be a folder of safetensors: --format gguf makes a GGUF", p->o->out);
     if (!wn_path_list(p->o->out, &names, &n, err))
         return false;
     for (size_t i = 0; ok && !p->o->overwrite && i < n; i++)

@@ -20,6 +20,11 @@ WN_CHECKED bool wn_seal_check_form(json_t *root, char self[2 * WN_DIGEST_BYTES +
 
 /* SHA-256 of the record of an open model; empty: none, or one that was changed or is of files of other lengths. */
 void wn_seal_digest(const struct wn_source *s, char text[2 * WN_DIGEST_BYTES + 1]);
+/*
+ * The same where a record that was changed, or is not of these files, is a difference. What it tells of their bytes is
+ * not looked at.
+ */
+WN_CHECKED bool wn_seal_check_record(const struct wn_source *s, char text[2 * WN_DIGEST_BYTES + 1], struct wn_err *err);
 
 /* {"1": [digest of each expert of layer 1]}, borrowed; NULL: there are none, or they are of another kind. */
 json_t *wn_seal_experts(const json_t *root);

@@ -31,6 +31,19 @@ void wn_seal_digest(const struct wn_source *s, char text[2 * WN_DIGEST_BYTES + 1
     json_decref(root);
 }
 
+bool wn_seal_check_record(const struct wn_source *s, char text[2 * WN_DIGEST_BYTES + 1], struct wn_err *err)
+{
+    json_t *root = wn_seal_load(s, err);
+    bool ok = root ? wn_seal_check_form(root, text, err) : err->msg[0] == 0;
+
+    if (root && ok && !is_of(root, s))
+        ok = wn_fail(err, WN_ERR_DIFFERENT, "the record '" WN_SEAL_NAME "' is of files of other numbers or lengths");
+    if (!root || !ok)
+        text[0] = 0;
+    json_decref(root);
+    return ok;
+}
+
 void wn_record_sha256(const struct wn_model *m, char sha256[65])
 {
     wn_seal_digest(wn_model_source(m), sha256);

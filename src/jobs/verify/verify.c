@@ -295,7 +295,7 @@ bool wn_verify_all(const struct wn_verify_options *o, const struct wn_job *job, 
             wn_source_fingerprint(low, r->lo_fingerprint);
         wn_source_fingerprint(a, r->source_fingerprint);
         wn_source_fingerprint(b, r->fingerprint);
-        wn_seal_digest(b, r->record_sha256);
+        ok = wn_seal_check_record(b, r->record_sha256, err) || wn_fail_in(err, "'%s'", o->out);
     }
     v.source = a;
     v.low = low;
