@@ -66,22 +66,25 @@ def line(name, result):
     return "| " + " | ".join([name, cell(all_), *(cell(domains[d]) for d in DOMAINS),
                               f"{100 * all_['argmax_agreement']:.1f}", f"{all_['ppl_ratio']:.4f}",
                               f"{100 * all_['ghosted']:.1f}" if "ghosted" in all_ else "",
-                              f"{100 * all_['misroute']:.1f}"]) + " |"
+                              "" if all_["misroute"] is None else f"{100 * all_['misroute']:.1f}"]) + " |"
 
 
-def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def arguments(doc, rows, windows=32):
+    p = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--winnow", default="build/release/cli/winnow")
     p.add_argument("--data", default="data")
     p.add_argument("--out", required=True)
-    p.add_argument("--windows", type=int, default=32)
-    p.add_argument("--rows", default=",".join(ROWS), help="names of rows, with commas between them ('+' for a comma in one)")
+    p.add_argument("--windows", type=int, default=windows)
+    p.add_argument("--rows", default=",".join(rows), help="names of rows, with commas between them ('+' for a comma in one)")
     p.add_argument("--weights", default="mixed,en+code")
     p.add_argument("--kept", default="71,50,36", help="per cents of the experts")
-    args = p.parse_args()
-    b = Budgets(args)
+    return p
+
+
+def tables(b, known, args):
+    """A table for each weighting and size: a line a row, and each row against the first."""
     b.calibrate()
-    rows = args.rows.split(",") if args.rows != ",".join(ROWS) else list(ROWS)
+    rows = list(known) if args.rows == ",".join(known) else [name.replace("+", ",") for name in args.rows.split(",")]
     for weights in args.weights.split(","):
         for budget in (f"{percent} %" for percent in args.kept.split(",")):
             print(f"\n### {budget} kept, weights {weights}\n")
@@ -90,10 +93,15 @@ def main():
             print("|---" * (len(DOMAINS) + 6) + "|", flush=True)
             results = []
             for name in rows:
-                results.append((name, b.row(weights, budget, name.replace("+", ","))))
+                results.append((name, b.row(weights, budget, name)))
                 print(line(*results[-1]), flush=True)
             print()
             against_first(results)
+
+
+def main():
+    args = arguments(__doc__, ROWS).parse_args()
+    tables(Budgets(args), ROWS, args)
 
 
 if __name__ == "__main__":
