@@ -54,6 +54,21 @@ static void note(void *arg, const char *line)
     snprintf(arg, 600, "%s", line);
 }
 
+/* It says what the command would do, and leaves what lies there. */
+static void check_dry_run(struct road *r)
+{
+    char line[600] = "";
+    struct wn_job job = {.note = note, .arg = line};
+    struct wn_prune_result result;
+    struct wn_err err;
+
+    r->o.dry_run = true;
+    CHECK_OK(wn_prune(&r->o, &job, &result, &err), &err);
+    r->o.dry_run = false;
+    assert_true(wn_test_contains(line, "is complete already; leftovers of the run that made it would be removed"));
+    assert_true(has_final_name(r) && has_journal(r));
+}
+
 static void check_complete(struct road *r, uint32_t files)
 {
     char line[600] = "";
@@ -61,6 +76,7 @@ static void check_complete(struct road *r, uint32_t files)
     struct wn_prune_result result;
     struct wn_err err;
 
+    check_dry_run(r);
     CHECK_OK(wn_prune(&r->o, &job, &result, &err), &err);
     assert_int_equal(result.files_taken_up, files);
     assert_int_equal(result.copied_bytes, 0);

@@ -44,7 +44,7 @@ bool wn_pruning_find_finished(struct wn_pruning *p, const struct wn_sink *dry, s
     uint8_t identity[WN_DIGEST_BYTES];
 
     p->finished = false;
-    if (!p->o->resume || p->o->dry_run || wn_sink_is_half_placed(dry) || !wn_resume_is_left(dry, container))
+    if (!p->o->resume || wn_sink_is_half_placed(dry) || !wn_resume_is_left(dry, container))
         return true;
     if (!wn_pruning_identity(p, dry, identity, err) ||
         !wn_resume_read_placed(&p->resume, dry, container, identity, &p->finished, err) ||
@@ -56,14 +56,22 @@ bool wn_pruning_find_finished(struct wn_pruning *p, const struct wn_sink *dry, s
 }
 
 /* The journal last: without it nothing would tell that the rest may go. */
+static bool remove_leftovers(struct wn_pruning *p, const struct wn_sink *dry, struct wn_err *err)
+{
+    if (!wn_sink_tidy(dry, p->seal_name, err))
+        return false;
+    wn_resume_remove(&p->resume);
+    return true;
+}
+
 bool wn_pruning_tidy(struct wn_pruning *p, const struct wn_sink *dry, struct wn_err *err)
 {
     char *line;
 
-    if (!wn_sink_tidy(dry, p->seal_name, err))
+    if (!p->o->dry_run && !remove_leftovers(p, dry, err))
         return false;
-    wn_resume_remove(&p->resume);
-    line = wn_asprintf(err, "'%s' was complete already; leftovers of the run that made it are removed", p->o->out);
+    line = wn_asprintf(err, "'%s' %s complete already; leftovers of the run that made it %s removed", p->o->out,
+                       p->o->dry_run ? "is" : "was", p->o->dry_run ? "would be" : "are");
     if (line)
         wn_job_note(p->job, line);
     free(line);
