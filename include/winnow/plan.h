@@ -123,7 +123,7 @@ struct wn_plan_options {
     const struct wn_source_weight *weights;
     size_t weight_count;
     uint32_t min_experts; /* 0: 4 x top-k, or top-k where the model has no more experts than that */
-    uint32_t top_k;       /* of archives that do not tell it; 0: they must */
+    uint32_t top_k;       /* of archives that do not tell it; 0: they must, or the model of `fit` does */
     /*
      * Borrowed; NULL: no sizes are known. With a budget it says how many stay. Its lo_bits must be those of the plan.
      */

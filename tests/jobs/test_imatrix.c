@@ -107,7 +107,7 @@ static void experts_per_token_that_the_counts_do_not_tell_must_be_said(void **st
     struct wn_err err;
 
     (void)state;
-    CHECK_FAILS(wn_imatrix_read(&s, path, 0, &err), &err, "the experts per token must be said");
+    CHECK_FAILS(wn_imatrix_read(&s, path, 0, &err), &err, "--top-k says the experts per token");
     CHECK_OK(wn_imatrix_read(&s, path, 2, &err), &err);
     assert_int_equal(s.top_k, 2);
     assert_int_equal(s.token_count, 10);

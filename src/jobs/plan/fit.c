@@ -253,6 +253,11 @@ double wn_fit_fidelity(const struct wn_fit *f, bool *measured)
     return f->fidelity;
 }
 
+uint32_t wn_fit_top_k(const struct wn_fit *f)
+{
+    return f && f->model ? wn_model_config(f->model)->experts_per_token : 0;
+}
+
 /* What all but the experts takes of the budget. */
 static uint64_t taken(const struct wn_fit *f)
 {

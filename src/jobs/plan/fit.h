@@ -38,6 +38,8 @@ struct wn_fit {
 /* NULL has none. */
 bool wn_fit_has_budget(const struct wn_fit *f);
 unsigned wn_fit_lo_bits(const struct wn_fit *f);
+/* Experts per token of the model; 0: it is not known, or there is none. */
+uint32_t wn_fit_top_k(const struct wn_fit *f);
 /* Puts before the sentence in err what the budget is and what all but the experts takes of it. False. */
 bool wn_fit_say_budget(const struct wn_fit *f, struct wn_err *err);
 

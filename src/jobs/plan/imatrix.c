@@ -160,17 +160,23 @@ static bool find_top_k(const struct reading *r, struct wn_err *err)
 {
     uint32_t first = 0;
     uint64_t sum;
+    bool tells;
     double k;
 
     while (r->s->layer_experts[first] == 0)
         first++;
     sum = layer_sum(r->s, first);
     k = r->tokens > 0 ? (double)sum / r->tokens : 0;
-    if (r->s->top_k == 0 && (k < 1 || floor(k) != k || k > r->s->layer_experts[first]))
+    tells = k >= 1 && floor(k) == k && k <= r->s->layer_experts[first];
+    if (tells && r->s->top_k && r->s->top_k != (uint32_t)k)
+        return wn_fail(err, WN_ERR_ARG,
+                       "layer %" PRIu32 " was given %" PRIu64 " tokens of %.0f, so its top-k is %.0f and not %" PRIu32,
+                       first, sum, r->tokens, k, r->s->top_k);
+    if (r->s->top_k == 0 && !tells)
         return wn_fail(err, WN_ERR_FORMAT,
                        "layer %" PRIu32 " was given %" PRIu64
-                       " tokens of %.0f, which is no whole number each: the experts "
-                       "per token must be said",
+                       " tokens of %.0f, which is no whole number each: --top-k says the experts per token, or "
+                       "--model",
                        first, sum, r->tokens);
     if (r->s->top_k == 0)
         r->s->top_k = (uint32_t)k;

@@ -129,7 +129,8 @@ static bool decide_floor(struct wn_making *m, struct wn_err *err)
     uint32_t *least = &m->choice.floor;
 
     if (s->top_k == 0)
-        return wn_fail(err, WN_ERR_FORMAT, "the archive does not tell 'top_k', the experts per token");
+        return wn_fail(err, WN_ERR_FORMAT,
+                       "the archive does not tell 'top_k', the experts per token: --top-k says it, or --model");
     *least = m->o->min_experts ? m->o->min_experts : usual < s->expert_count ? (uint32_t)usual : s->top_k;
     if (*least < s->top_k || *least > s->expert_count)
         return wn_fail(err, WN_ERR_ARG,
@@ -385,6 +386,31 @@ static bool choose(const struct wn_saliency *s, const struct wn_plan_options *o,
     return ok;
 }
 
+/* By the options, or by the model; 0: neither tells. */
+static bool told_top_k(const struct wn_plan_options *o, uint32_t *top_k, struct wn_err *err)
+{
+    uint32_t model = wn_fit_top_k(o->fit);
+
+    *top_k = o->top_k ? o->top_k : model;
+    return *top_k == model || model == 0 ||
+           wn_fail(err, WN_ERR_ARG, "a top-k of %" PRIu32 " is asked for, the model has %" PRIu32, o->top_k, model);
+}
+
+/* An archive that tells it is believed, and nothing may say otherwise. */
+static bool read_archive(const char *path, const struct wn_plan_options *o, struct wn_saliency *s, struct wn_err *err)
+{
+    uint32_t top_k;
+
+    if (!told_top_k(o, &top_k, err) || !wn_archive_read(s, path, top_k, err))
+        return false;
+    if (top_k == 0 || s->top_k == top_k)
+        return true;
+    wn_fail(err, WN_ERR_ARG, "'%s': the archive has a top-k of %" PRIu32 ", %s %" PRIu32, path, s->top_k,
+            o->top_k ? "asked for is" : "the model", top_k);
+    wn_saliency_release(s);
+    return false;
+}
+
 bool wn_plan_make(const char *saliency_path, const struct wn_plan_options *o, struct wn_plan *p,
                   struct wn_plan_kept *kept, struct wn_err *err)
 {
@@ -395,7 +421,7 @@ bool wn_plan_make(const char *saliency_path, const struct wn_plan_options *o, st
     *p = (struct wn_plan){0};
     if (kept)
         *kept = (struct wn_plan_kept){0};
-    if (!wn_archive_read(&s, saliency_path, o->top_k, err))
+    if (!read_archive(saliency_path, o, &s, err))
         return false;
     ok = choose(&s, o, p, &figures, err) || wn_fail_in(err, "'%s'", saliency_path);
     ok = ok && wn_saliency_fingerprint(saliency_path, p->saliency_fingerprint, err);
