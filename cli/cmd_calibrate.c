@@ -10,7 +10,7 @@ static struct {
     char *corpus, *out, *work, *ram;
     long long max_tokens;
     int sequence, fresh, force, dry_run, means;
-} o = {.sequence = OPT_UNSET};
+} o = {.max_tokens = OPT_UNSET, .sequence = OPT_UNSET};
 
 static const struct poptOption table[] = {
     {"corpus", 'c', POPT_ARG_STRING, &o.corpus, 0, "JSONL of {\"source\",\"text\"}, or plain text", "FILE"},
@@ -122,12 +122,12 @@ static int run(const struct command *self, int argc, const char **argv)
         return opt_wrong(self, "%s is missing", o.corpus ? "--out" : "--corpus");
     if (!opt_sequence(self, o.sequence, &c.sequence) || !opt_ram(self, o.ram, &c.ram))
         return EXIT_USAGE;
-    if (o.max_tokens < 0)
-        return opt_wrong(self, "--max-tokens %lld is negative", o.max_tokens);
+    if (o.max_tokens != OPT_UNSET && o.max_tokens < 1)
+        return opt_wrong(self, "--max-tokens %lld: at least 1 is wanted; without it all are used", o.max_tokens);
     c.corpus = o.corpus;
     c.out = o.out;
     c.overwrite = o.force;
-    c.max_tokens = (uint64_t)o.max_tokens;
+    c.max_tokens = o.max_tokens == OPT_UNSET ? 0 : (uint64_t)o.max_tokens;
     c.work = o.work;
     c.fresh = o.fresh;
     c.means = o.means;

@@ -18,7 +18,7 @@ static struct {
     char *against, *masked, *plan, *work, *ram, *ghosts, *saliency;
     int window, stream, fresh, force_plan;
     long long max_windows;
-} o;
+} o = {.window = OPT_UNSET, .max_windows = OPT_UNSET};
 
 static const struct poptOption table[] = {
     {"text", 'x', POPT_ARG_ARGV, &o.texts, 0, "a text to score, named by its domain; may be given again",
@@ -324,8 +324,11 @@ static bool check_call(const struct command *self, struct wn_eval_options *e)
 {
     if (!o.texts)
         return opt_wrong(self, "--text names what to score"), false;
-    if (o.window < 0 || o.window == 1 || o.max_windows < 0)
-        return opt_wrong(self, "--window is at least 2, --max-windows not negative"), false;
+    if (o.window != OPT_UNSET && o.window < 2)
+        return opt_wrong(self, "--window %d: at least 2 is wanted", o.window), false;
+    if (o.max_windows != OPT_UNSET && o.max_windows < 1)
+        return opt_wrong(self, "--max-windows %lld: at least 1 is wanted; without it all are scored", o.max_windows),
+               false;
     if (o.plan && o.masked)
         return opt_wrong(self, "--masked brings its plan: --plan is for a model that is cut already"), false;
     if (o.plan && !o.against)
@@ -356,8 +359,8 @@ static int run(const struct command *self, int argc, const char **argv)
         return code;
     if (!check_call(self, &e))
         return EXIT_USAGE;
-    e.window = (uint32_t)o.window;
-    e.max_windows = (uint64_t)o.max_windows;
+    e.window = o.window == OPT_UNSET ? 0 : (uint32_t)o.window;
+    e.max_windows = o.max_windows == OPT_UNSET ? 0 : (uint64_t)o.max_windows;
     e.masked = o.masked;
     e.plan = o.plan;
     e.force_plan = o.force_plan;

@@ -10,14 +10,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define UNTOLD (-1) /* --power: 0 is a number that is refused */
+#define UNTOLD NAN /* of a number that is read: no word gives it */
 
 static struct {
     char *keep, *weights, *criterion, *mode, *budget, *model, *lo_model, *fit, *size;
     int min_experts, hi, lo, lo_bits, protect, top_k, raw, context, sessions, checkpoints;
     float bandwidth, power;
     struct cut_options cut; /* out, force, format, rest_bits, encoder */
-} o = {.power = UNTOLD};
+} o = {.min_experts = OPT_UNSET,
+       .hi = OPT_UNSET,
+       .lo = OPT_UNSET,
+       .lo_bits = OPT_UNSET,
+       .top_k = OPT_UNSET,
+       .context = OPT_UNSET,
+       .sessions = OPT_UNSET,
+       .bandwidth = UNTOLD,
+       .power = UNTOLD};
 
 static const struct poptOption table[] = {
     {"keep", 'k', POPT_ARG_STRING, &o.keep, 0, "experts to keep in each layer, or a share like 71%", "N|P%"},
@@ -99,25 +107,31 @@ static bool read_keep(const struct command *self, struct wn_plan_options *p, int
     return false;
 }
 
-/* Options that are numbers of something; none is negative. */
+/* Options that are numbers of something. Where 0 would be the default it is refused; what was not given is 0 from here
+ * on. */
 static bool check_numbers(const struct command *self, int *code)
 {
     const struct {
         const char *name;
-        int n;
-    } all[] = {{"min-experts", o.min_experts}, {"hi", o.hi},       {"lo", o.lo},       {"lo-bits", o.lo_bits},
-               {"protect", o.protect},         {"top-k", o.top_k}, {"ctx", o.context}, {"sessions", o.sessions},
-               {"checkpoints", o.checkpoints}};
+        int *n, least;
+    } all[] = {{"min-experts", &o.min_experts, 1}, {"hi", &o.hi, 1},           {"lo", &o.lo, 1},
+               {"lo-bits", &o.lo_bits, 1},         {"top-k", &o.top_k, 1},     {"ctx", &o.context, 1},
+               {"sessions", &o.sessions, 1},       {"protect", &o.protect, 0}, {"checkpoints", &o.checkpoints, 0}};
 
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        if (all[i].n < 0) {
-            *code = opt_wrong(self, "--%s %d is negative", all[i].name, all[i].n);
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        if (*all[i].n == OPT_UNSET) {
+            *all[i].n = 0;
+        } else if (*all[i].n < all[i].least) {
+            *code = *all[i].n < 0 ? opt_wrong(self, "--%s %d is negative", all[i].name, *all[i].n)
+                                  : opt_wrong(self, "--%s 0: at least 1 is wanted", all[i].name);
             return false;
         }
-    if (o.bandwidth >= 0 && o.bandwidth < 1e9f)
-        return true;
-    *code = opt_wrong(self, "--bandwidth %g: GB/s like 819", (double)o.bandwidth);
-    return false;
+    }
+    if (isnan(o.bandwidth))
+        o.bandwidth = 0;
+    else if (!(o.bandwidth > 0 && o.bandwidth < 1e9f))
+        return *code = opt_wrong(self, "--bandwidth %g: GB/s like 819", (double)o.bandwidth), false;
+    return true;
 }
 
 /* A mode of two banks, and a budget that is not the same for all layers, are one thing to the library. */
@@ -175,10 +189,22 @@ static bool check_together(const struct command *self, enum wn_plan_mode mode, b
                           o.budget ? "budget" : "mode", o.budget ? o.budget : o.mode);
     else if (o.raw && mode != WN_PLAN_GLOBAL)
         *code = opt_wrong(self, "--raw goes with --budget global");
-    else if (o.power != UNTOLD && !(o.power >= 1 && o.power <= 4))
+    else if (!isnan(o.power) && !(o.power >= 1 && o.power <= 4))
         *code = opt_wrong(self, "--power %g: 1 to 4", (double)o.power);
     else
         return true;
+    return false;
+}
+
+static bool read_budget(const struct command *self, const char *name, const char *text, uint64_t *bytes)
+{
+    if (!text)
+        return true;
+    if (!opt_bytes(self, name, text, bytes))
+        return false;
+    if (*bytes > 0)
+        return true;
+    (void)opt_wrong(self, "--%s %s: at least 1 byte is wanted", name, text);
     return false;
 }
 
@@ -198,7 +224,7 @@ static bool read_call(const struct command *self, struct wn_plan_options *p, str
     }
     *code = EXIT_USAGE;
     if (!opt_ghosts(self, o.cut.ghosts, &ghosts) || !cut_take_format(self, &o.cut, &format) ||
-        (o.fit && !opt_bytes(self, "fit", o.fit, &f->memory)) || (o.size && !opt_bytes(self, "size", o.size, &f->size)))
+        !read_budget(self, "fit", o.fit, &f->memory) || !read_budget(self, "size", o.size, &f->size))
         return false;
     f->format = format.format;
     f->rest_bits = format.rest_bits;
@@ -214,7 +240,7 @@ static bool read_call(const struct command *self, struct wn_plan_options *p, str
     p->lo = (uint32_t)o.lo;
     p->protect = (uint32_t)o.protect;
     p->raw = o.raw;
-    p->power = o.power == UNTOLD ? 0 : (double)o.power;
+    p->power = isnan(o.power) ? 0 : (double)o.power;
     p->top_k = (uint32_t)o.top_k;
     p->min_experts = (uint32_t)o.min_experts;
     p->criterion = o.criterion;

@@ -16,7 +16,7 @@ static struct {
     char *corpus, *out, *work, *ram, *keep, *criterion, *weights, *ghosts;
     long long tokens;
     int sequence, fresh, force, force_plan, dry_run;
-} o = {.sequence = OPT_UNSET};
+} o = {.tokens = OPT_UNSET, .sequence = OPT_UNSET};
 
 static const struct poptOption table[] = {
     {"corpus", 'c', POPT_ARG_STRING, &o.corpus, 0, "what calibrate was given, or more text of the same sources",
@@ -172,8 +172,8 @@ static int run(const struct command *self, int argc, const char **argv)
         return opt_wrong(self, "%s is missing", o.corpus ? "--out" : "--corpus");
     if (!opt_sequence(self, o.sequence, &p.sequence))
         return EXIT_USAGE;
-    if (o.tokens < 0)
-        return opt_wrong(self, "--tokens %lld is negative", o.tokens);
+    if (o.tokens != OPT_UNSET && o.tokens < 1)
+        return opt_wrong(self, "--tokens %lld: at least 1 is wanted", o.tokens);
     if (o.criterion && !wn_plan_criterion_known(o.criterion, &err))
         return opt_wrong(self, "--criterion: %s", err.msg);
     if (!read_keep(self, kept, &p.kept_count) || !weights_arg(self, o.weights, weights, &p.weight_count) ||
@@ -187,7 +187,7 @@ static int run(const struct command *self, int argc, const char **argv)
     p.kept = p.kept_count ? kept : NULL;
     p.criterion = o.criterion;
     p.weights = p.weight_count ? weights : NULL;
-    p.max_tokens = (uint64_t)o.tokens;
+    p.max_tokens = o.tokens == OPT_UNSET ? 0 : (uint64_t)o.tokens;
     p.work = o.work;
     p.fresh = o.fresh;
     return with_model(args[0], WN_GHOSTS_BUILT, probe, &p);

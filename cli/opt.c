@@ -211,6 +211,8 @@ bool opt_parse(const struct command *cmd, const struct poptOption *table, int ar
     return true;
 }
 
+#define BYTES_MOST 9e18
+
 bool opt_bytes(const struct command *cmd, const char *name, const char *text, uint64_t *bytes)
 {
     static const struct {
@@ -227,10 +229,14 @@ bool opt_bytes(const struct command *cmd, const char *name, const char *text, ui
     while (*end == ' ')
         end++;
     for (size_t i = 0; end != text && errno == 0 && i < sizeof units / sizeof units[0]; i++) {
-        if (strcmp(end, units[i].unit) == 0 && n >= 0 && n * units[i].bytes < 9e18) {
+        if (strcmp(end, units[i].unit) != 0 || !(n >= 0))
+            continue;
+        if (n * units[i].bytes < BYTES_MOST) {
             *bytes = (uint64_t)(n * units[i].bytes);
             return true;
         }
+        opt_wrong(cmd, "--%s %s: that is too large, less than %.0fe18 bytes is wanted", name, text, BYTES_MOST / 1e18);
+        return false;
     }
     opt_wrong(cmd, "--%s %s: a size like 480GiB, 48GB or 65536 is wanted", name, text);
     return false;

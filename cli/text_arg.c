@@ -73,12 +73,19 @@ bool ids_argument(const char *arg, size_t n, uint32_t **ids, size_t *count, stru
     *ids = calloc(room, sizeof **ids);
     if (!*ids)
         return wn_fail(err, WN_ERR_NOMEM, "out of memory: %zu ids", room);
-    while (*p) {
+    for (;;) {
         char *end;
         unsigned long long v;
+        unsigned commas = 0;
 
-        while (*p == ',' || *p == '[' || *p == ']' || isspace((unsigned char)*p))
-            p++;
+        for (; *p == ',' || *p == '[' || *p == ']' || isspace((unsigned char)*p); p++)
+            commas += *p == ',';
+        if (commas > (*count > 0 && *p)) {
+            free(*ids);
+            *ids = NULL;
+            return wn_fail(err, WN_ERR_ARG, "a comma has no token id on each side (%s %zu id%s): like 1,2,3 is wanted",
+                           *p ? "behind" : "at the end, behind", *count, *count == 1 ? "" : "s");
+        }
         if (!*p)
             break;
         errno = 0;
