@@ -31,7 +31,7 @@ bool wn_json_wrong(const char *key, const json_t *v, const char *wanted, struct 
 bool wn_json_count(const char *key, const json_t *v, uint32_t *out, struct wn_err *err)
 {
     if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) > UINT32_MAX)
-        return wn_json_wrong(key, v, "a whole number", err);
+        return wn_json_wrong(key, v, "a whole number of 0 .. 4294967295", err);
     *out = (uint32_t)json_integer_value(v);
     return true;
 }

@@ -35,7 +35,7 @@ static bool read_count(const char *module, const json_t *o, const char *key, uin
         return wn_fail(err, WN_ERR_FORMAT, "config: 'quantization%s%.100s' lacks '%s'", *module ? "." : "", module,
                        key);
     if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) > UINT32_MAX)
-        return wrong(module, key, v, "a whole number", err);
+        return wrong(module, key, v, "a whole number of 0 .. 4294967295", err);
     *n = (uint32_t)json_integer_value(v);
     return true;
 }
