@@ -162,8 +162,25 @@ static void any_prefix_has_the_mix_of_the_whole(void **state)
     assert_int_equal(c.source[1].tokens, 12);
     assert_int_equal(c.source[2].tokens, 4);
     wn_corpus_release(&c);
-    CHECK_FAILS(read_text(&c, "c.jsonl", file.at, 0, 4, &err), &err, "no sequence of source 's2' fits into 4 tokens");
+    CHECK_FAILS(read_text(&c, "c.jsonl", file.at, 0, 4, &err), &err,
+                "no sequence of source 's2' fits into 4 tokens: 12 are enough for each source to have one");
+    CHECK_FAILS(read_text(&c, "c.jsonl", file.at, 0, 11, &err), &err, "into 11 tokens: 12 are enough");
+    CHECK_OK(read_text(&c, "c.jsonl", file.at, 0, 12, &err), &err);
+    wn_corpus_release(&c);
     wn_buf_release(&file);
+}
+
+static void a_length_cannot_be_had_of_lines_that_are_sequences(void **state)
+{
+    static const char lines[] = "{\"source\": \"a\", \"tokens\": [1, 2, 3]}\n";
+    struct wn_corpus c;
+    struct wn_err err;
+
+    (void)state;
+    CHECK_FAILS(read_text(&c, "t.jsonl", lines, 2, 0, &err), &err,
+                "its lines of tokens are the sequences, so a length of 2 (--seq) cannot be had");
+    CHECK_OK(read_text(&c, "t.jsonl", lines, 0, 0, &err), &err);
+    wn_corpus_release(&c);
 }
 
 static void plain_text_is_one_source(void **state)
@@ -181,7 +198,7 @@ static void plain_text_is_one_source(void **state)
     assert_string_equal(c.source[0].label, "text");
     assert_int_equal(c.tokens, c.source[0].read / 4 * 4);
     wn_corpus_release(&c);
-    CHECK_OK(read_text(&c, "lines.txt", "\n{\"source\": \"q\", \"tokens\": [1]}\n", 4, 0, &err), &err);
+    CHECK_OK(read_text(&c, "lines.txt", "\n{\"source\": \"q\", \"tokens\": [1]}\n", 0, 0, &err), &err);
     assert_string_equal(c.source[0].label, "q");
     wn_corpus_release(&c);
 }
@@ -339,6 +356,7 @@ int main(void)
         cmocka_unit_test(tokens_of_one_line_may_have_sources_of_their_own),
         cmocka_unit_test(texts_of_one_source_are_joined_and_cut),
         cmocka_unit_test(any_prefix_has_the_mix_of_the_whole),
+        cmocka_unit_test(a_length_cannot_be_had_of_lines_that_are_sequences),
         cmocka_unit_test(plain_text_is_one_source),
         cmocka_unit_test(a_wrong_line_is_named_by_its_number),
         cmocka_unit_test(a_line_with_a_nul_is_not_an_empty_one),

@@ -26,8 +26,6 @@ static void note_corpus(const struct wn_calibration_run *r)
                  c->source[s].label, c->source[s].partial, c->source[s].read);
         wn_job_note(r->job, line);
     }
-    if (c->given && r->c.options->sequence)
-        wn_job_note(r->job, "the corpus brings its sequences itself: the length asked for is not used");
 }
 
 static bool init_sums(struct wn_calibration_run *r, struct wn_err *err)

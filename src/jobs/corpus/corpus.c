@@ -113,13 +113,35 @@ static bool hand_sources(struct wn_corpus *c, struct wn_corpus_reader *r, struct
     return true;
 }
 
-static bool check_taken(const struct wn_corpus *c, const struct wn_corpus_options *o, struct wn_err *err)
+/* How many tokens must be allowed so that each source has a sequence that starts with it; spans are in their order. */
+static uint64_t enough_tokens(const struct wn_corpus_reader *r)
 {
-    for (uint32_t s = 0; s < c->source_count; s++)
-        if (c->source[s].tokens == 0)
+    const struct wn_span *spans = (const struct wn_span *)(const void *)r->spans.at;
+    uint64_t sum = 0, enough = 0;
+
+    for (size_t i = 0; i < r->spans.n / sizeof *spans; i++) {
+        sum += spans[i].n;
+        if (spans[i].k == 0)
+            enough = sum;
+    }
+    return enough;
+}
+
+static bool check_taken(const struct wn_corpus *c, const struct wn_corpus_reader *r, struct wn_err *err)
+{
+    for (uint32_t s = 0; s < c->source_count; s++) {
+        if (c->source[s].tokens > 0)
+            continue;
+        /* of labels that begin no sequence it is not known which one has them */
+        if (r->source[s].spans == 0)
             return wn_fail(err, WN_ERR_ARG,
-                           "'%s': no sequence of source '%s' fits into %" PRIu64 " tokens: allow more tokens", o->path,
-                           c->source[s].label, o->max_tokens);
+                           "'%s': no sequence of source '%s' fits into %" PRIu64 " tokens: allow more tokens",
+                           r->o->path, c->source[s].label, r->o->max_tokens);
+        return wn_fail(err, WN_ERR_ARG,
+                       "'%s': no sequence of source '%s' fits into %" PRIu64 " tokens: %" PRIu64
+                       " are enough for each source to have one",
+                       r->o->path, c->source[s].label, r->o->max_tokens, enough_tokens(r));
+    }
     return true;
 }
 
@@ -131,6 +153,11 @@ static bool assemble(struct wn_corpus *c, struct wn_corpus_reader *r, struct wn_
     memcpy(c->file_fingerprint, r->fingerprint, sizeof c->file_fingerprint);
     if (r->source_count == 0)
         return wn_fail(err, WN_ERR_FORMAT, "'%s': there is no text in it", r->o->path);
+    if (c->given && r->o->sequence)
+        return wn_fail(err, WN_ERR_ARG,
+                       "'%s': its lines of tokens are the sequences, so a length of %" PRIu32
+                       " (--seq) cannot be had: leave it out",
+                       r->o->path, r->o->sequence);
     if (!c->given && !cut_texts(r, length, err))
         return wn_fail_in(err, "'%s'", r->o->path);
     wn_corpus_use(r, (c->given ? 0 : r->spans.n) + r->spans.n / sizeof(struct wn_span) * sizeof *c->sequence, 0);
@@ -144,7 +171,7 @@ static bool assemble(struct wn_corpus *c, struct wn_corpus_reader *r, struct wn_
         return false;
     for (uint32_t s = 0; s < c->source_count && !c->given; s++)
         c->source[s].partial = c->source[s].read % length;
-    return check_taken(c, r->o, err);
+    return check_taken(c, r, err);
 }
 
 bool wn_corpus_read(struct wn_corpus *c, const struct wn_corpus_options *o, struct wn_err *err)

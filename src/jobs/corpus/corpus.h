@@ -49,7 +49,7 @@ struct wn_corpus_options {
     const char *path;
     const struct wn_vocab *vocab; /* NULL: only a corpus of tokens can be read */
     uint32_t vocab_size;          /* ids lie below it */
-    uint32_t sequence;            /* tokens; 0: WN_CORPUS_SEQUENCE. Not used for a corpus of tokens */
+    uint32_t sequence;            /* tokens; 0: WN_CORPUS_SEQUENCE. Refused for a corpus of tokens */
     uint64_t max_tokens;          /* sequences are taken while they fit; 0: all */
     uint64_t memory;              /* bytes that the process may hold while it reads; 0: no limit */
     uint64_t before;              /* bytes that it holds already */
