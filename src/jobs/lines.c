@@ -50,6 +50,17 @@ bool wn_lines_want(struct wn_lines *l, size_t n, struct wn_bytes *next, struct w
     return true;
 }
 
+bool wn_lines_check_text(struct wn_lines *l, struct wn_err *err)
+{
+    struct wn_bytes next;
+    const char *zero;
+
+    if (!wn_lines_want(l, WN_LINES_AHEAD, &next, err))
+        return false;
+    zero = next.n ? memchr(next.at, 0, next.n) : NULL;
+    return !zero || wn_fail(err, WN_ERR_FORMAT, "byte %zu is zero: this is no text", (size_t)(zero - next.at));
+}
+
 void wn_lines_pass(struct wn_lines *l, size_t n)
 {
     assert(n <= l->held.n - l->start);

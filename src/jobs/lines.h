@@ -27,6 +27,8 @@ void wn_lines_close(struct wn_lines *l);
 WN_CHECKED bool wn_lines_next(struct wn_lines *l, struct wn_bytes *line, struct wn_err *err);
 /* What comes next, n bytes of it or more, fewer only at the end; borrowed until the next call, and not passed over. */
 WN_CHECKED bool wn_lines_want(struct wn_lines *l, size_t n, struct wn_bytes *next, struct wn_err *err);
+/* Refuses what has a zero byte in its first WN_LINES_AHEAD bytes: an archive or a model, taken for text by mistake. */
+WN_CHECKED bool wn_lines_check_text(struct wn_lines *l, struct wn_err *err);
 /* Passes over n bytes of what wn_lines_want has given. */
 void wn_lines_pass(struct wn_lines *l, size_t n);
 /* The whole file's SHA-256, or 16 hex digits of it. To be called last: what is left is read. */

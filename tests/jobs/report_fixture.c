@@ -41,7 +41,7 @@ void report_archive(struct wn_saliency *s, const char *const *labels)
 
 const char *const report_labels[2] = {"a", "b"};
 
-const char report_plan[] = "{\"mode\": \"mixed\", \"top_k\": 2, \"num_experts\": 10, \"min_experts\": 2, \"layers\": "
+const char report_plan[] = "{\"mode\": \"global\", \"top_k\": 2, \"num_experts\": 10, \"min_experts\": 2, \"layers\": "
                            "{\"1\": {\"keep\": [9, 4, 0]}, \"2\": {\"keep\": [2, 3]}}}";
 
 const char report_graded_plan[] =

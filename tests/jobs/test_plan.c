@@ -303,6 +303,20 @@ static bool near(double a, double b)
     return fabs(a - b) < 1e-12;
 }
 
+static void a_top_k_that_is_not_the_archives_is_refused(void **state)
+{
+    struct wn_plan_options o = {.keep = 4, .top_k = 1};
+    const char *path = archive();
+    struct wn_plan p;
+    struct wn_err err;
+
+    (void)state;
+    make(path, &o, &p, NULL);
+    wn_plan_release(&p);
+    o.top_k = 2;
+    CHECK_FAILS(wn_plan_make(path, &o, &p, NULL, &err), &err, "the archive has a top-k of 1, asked for is 2");
+}
+
 static void the_kept_shares_are_those_of_the_sums(void **state)
 {
     const struct wn_plan_options o = {.keep = 4};
@@ -447,6 +461,7 @@ static void wrong_plans_are_refused_by_name(void **state)
     } cases[] = {
         {"[]", "a plan is a JSON object"},
         {"{\"top_k\":2", "not JSON: line 1"},
+        {HEAD "\"mode\":\"foo\"," LAYERS "}", "'mode' is 'foo', known are 'uniform', 'global' and 'graded'"},
         {"{\"top_k\":2," LAYERS "}", "no 'num_experts'"},
         {"{\"num_experts\":4," LAYERS "}", "no 'top_k'"},
         {"{\"top_k\":5,\"num_experts\":4," LAYERS "}", "do not go with 4 experts"},
@@ -490,6 +505,20 @@ static void wrong_plans_are_refused_by_name(void **state)
         CHECK_FAILS(wn_plan_parse(&p, cases[i].json, strlen(cases[i].json), &err), &err, cases[i].part);
         assert_null(p.layers);
     }
+}
+
+/* As some editors save a text. */
+static void a_byte_order_mark_before_a_plan_is_passed_over(void **state)
+{
+    static const char json[] = "\xEF\xBB\xBF" HEAD LAYERS "}";
+    struct wn_plan p;
+    struct wn_err err;
+
+    (void)state;
+    CHECK_OK(wn_plan_parse(&p, json, sizeof json - 1, &err), &err);
+    assert_int_equal(p.layer_count, 1);
+    wn_plan_release(&p);
+    CHECK_FAILS(wn_plan_parse(&p, json, 3, &err), &err, "not JSON");
 }
 
 static void layers_come_in_rising_order_and_may_be_uneven(void **state)
@@ -548,11 +577,13 @@ int main(void)
         cmocka_unit_test(layers_of_896_experts_and_of_one_are_planned),
         cmocka_unit_test(impossible_wishes_are_refused_with_numbers),
         cmocka_unit_test(the_floor_can_be_lowered_to_top_k_but_not_below),
+        cmocka_unit_test(a_top_k_that_is_not_the_archives_is_refused),
         cmocka_unit_test(the_kept_shares_are_those_of_the_sums),
         cmocka_unit_test(keeping_more_keeps_at_least_as_much),
         cmocka_unit_test(published_plans_are_read_as_they_are),
         cmocka_unit_test(a_plan_comes_back_as_it_was_written),
         cmocka_unit_test(wrong_plans_are_refused_by_name),
+        cmocka_unit_test(a_byte_order_mark_before_a_plan_is_passed_over),
         cmocka_unit_test(layers_come_in_rising_order_and_may_be_uneven),
         cmocka_unit_test(a_graded_plan_has_two_banks),
     };

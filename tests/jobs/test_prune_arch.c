@@ -227,6 +227,18 @@ static void groups_of_experts_are_not_cut(void **state)
     refused(&m, NULL, "3 groups of experts");
 }
 
+static void a_router_that_chooses_none_is_not_cut(void **state)
+{
+    struct meta m;
+
+    (void)state;
+    memset(&m, 0, sizeof(m));
+    add_string(&m, "general.architecture", "\3\0\0\0\0\0\0\0moe", 11);
+    add_number(&m, "moe.expert_count", WN_GGUF_U32, 4, EXPERTS);
+    add_number(&m, "moe.expert_used_count", WN_GGUF_U32, 4, 0);
+    refused(&m, NULL, "an expert used count of 0: a token is given to no expert");
+}
+
 static void a_count_that_contradicts_the_tensors_is_refused(void **state)
 {
     struct meta m;
@@ -367,6 +379,7 @@ int main(void)
         cmocka_unit_test(an_unknown_tensor_that_may_run_over_experts_is_refused),
         cmocka_unit_test(an_unknown_tensor_of_another_shape_or_layer_is_copied),
         cmocka_unit_test(groups_of_experts_are_not_cut),
+        cmocka_unit_test(a_router_that_chooses_none_is_not_cut),
         cmocka_unit_test(a_count_that_contradicts_the_tensors_is_refused),
         cmocka_unit_test(stacks_that_disagree_are_refused_by_name),
         cmocka_unit_test(a_graded_build_is_copied_and_not_cut),

@@ -184,7 +184,7 @@ static void rows_of_the_heat_map_are_a_stroke_a_colour(void **state)
     free(page);
     o.plan_path =
         put_file(folder, "best.json",
-                 "{\"mode\": \"mixed\", \"top_k\": 2, \"num_experts\": 10, \"layers\": {\"1\": {\"keep\": [2, 4, "
+                 "{\"mode\": \"global\", \"top_k\": 2, \"num_experts\": 10, \"layers\": {\"1\": {\"keep\": [2, 4, "
                  "9]}, \"2\": {\"keep\": [0, 1]}}}");
     page = page_of(&o, wn_test_path(folder, "best.html"));
     has(page, "it keeps exactly the experts to its left");
@@ -340,7 +340,7 @@ static void divergences_are_shown_with_their_intervals(void **state)
 static void what_does_not_belong_together_is_noted(void **state)
 {
     static const char with[] =
-        "{\"mode\": \"mixed\", \"top_k\": 2, \"num_experts\": 10, \"layers\": {\"1\": {\"keep\": "
+        "{\"mode\": \"global\", \"top_k\": 2, \"num_experts\": 10, \"layers\": {\"1\": {\"keep\": "
         "[9, 4, 0]}, \"2\": {\"keep\": [2, 3]}}, \"winnow\": {\"criterion\": \"reap\", "
         "\"saliency\": \"%s\", \"model\": \"%s\"}}";
     const char *folder = wn_test_folder();

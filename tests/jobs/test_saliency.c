@@ -349,6 +349,7 @@ static void refused(struct foreign *f, const char *part)
 static void archives_that_contradict_themselves_are_refused(void **state)
 {
     struct foreign f;
+    double *moe;
 
     (void)state;
     foreign_start(&f)[5] = NAN;
@@ -368,6 +369,20 @@ static void archives_that_contradict_themselves_are_refused(void **state)
     foreign_add(&f, "moe_layers", 1, 1, 0, 0)[0] = 2;
     refused(&f, "'moe_layers': entry 0 is not a new layer of 0 .. 1");
     foreign_start(&f);
+    moe = foreign_add(&f, "moe_layers", 1, 2, 0, 0);
+    moe[0] = 1, moe[1] = -1;
+    foreign_add(&f, "expert_counts", 1, 2, 0, 0)[1] = 4;
+    refused(&f, "'moe_layers': entry 1 is not a new layer of 0 .. 1");
+    foreign_start(&f);
+    moe = foreign_add(&f, "moe_layers", 1, 2, 0, 0);
+    moe[0] = moe[1] = 1;
+    foreign_add(&f, "expert_counts", 1, 2, 0, 0)[1] = 4;
+    refused(&f, "'moe_layers': entry 1 is not a new layer of 0 .. 1");
+    foreign_start(&f);
+    foreign_add(&f, "moe_layers", 1, 1, 0, 0)[0] = 0;
+    foreign_add(&f, "expert_counts", 1, 2, 0, 0)[1] = 4;
+    refused(&f, "layer 0 is in 'moe_layers' and has 0 experts by 'expert_counts'");
+    foreign_start(&f);
     foreign_add(&f, "moe_layers", 1, 1, 0, 0)[0] = 0; /* layer 1 then is dense, but has sums */
     refused(&f, "layer 1 has 0 experts");
     foreign_start(&f);
@@ -380,6 +395,9 @@ static void archives_that_contradict_themselves_are_refused(void **state)
     foreign_start(&f);
     foreign_add(&f, "top_k", 0, 0, 0, 0)[0] = 5;
     refused(&f, "'top_k' is 5, but there are 4 experts");
+    foreign_start(&f);
+    foreign_add(&f, "top_k", 0, 0, 0, 0)[0] = 0;
+    refused(&f, "'top_k' is 0: a token is given to at least one expert");
     foreign_start(&f);
     foreign_add(&f, "per_source", 3, 1, 2, 4)[4] = 1;
     foreign_add(&f, "per_source_low", 3, 1, 2, 4)[4] = 1e-15;

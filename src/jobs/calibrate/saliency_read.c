@@ -71,6 +71,8 @@ static bool read_shape(struct wn_saliency *s, const struct wn_npz *z, struct wn_
                        "'saliency' has %" PRIu64 " layers of %" PRIu64 " experts, but 'num_hidden_layers' is %" PRIu64
                        " and 'num_experts' %" PRIu64,
                        a->shape[0], a->shape[1], layers, experts);
+    if (top_k == 0 && wn_npz_find(z, "top_k"))
+        return wn_fail(err, WN_ERR_FORMAT, "'top_k' is 0: a token is given to at least one expert");
     if (top_k > experts)
         return wn_fail(err, WN_ERR_FORMAT, "'top_k' is %" PRIu64 ", but there are %" PRIu64 " experts", top_k, experts);
     s->layer_count = (uint32_t)layers;
@@ -92,39 +94,60 @@ static bool read_totals(struct wn_saliency *s, const struct wn_npz *z, struct wn
     return s->counts != NULL;
 }
 
+static bool read_expert_counts(struct wn_saliency *s, const struct wn_npy *per_layer, struct wn_err *err)
+{
+    int64_t v;
+
+    if (per_layer->dims != 1 || per_layer->elements != s->layer_count)
+        return wn_fail(err, WN_ERR_FORMAT, "'expert_counts' does not have %" PRIu32 " entries", s->layer_count);
+    for (uint32_t l = 0; l < s->layer_count; l++) {
+        if (!wn_npy_as_i64(per_layer, l, &v) || v < 0 || v > s->expert_count)
+            return wn_fail(err, WN_ERR_FORMAT, "'expert_counts' of layer %" PRIu32 " is not in 0 .. %" PRIu32, l,
+                           s->expert_count);
+        s->layer_experts[l] = (uint32_t)v;
+    }
+    return true;
+}
+
+/* Each layer is named once. With expert_counts they are the layers that have some by these. */
+static bool read_moe_layers(struct wn_saliency *s, const struct wn_npy *moe, bool counted, struct wn_err *err)
+{
+    uint8_t *seen = wn_alloc(s->layer_count, 1, err);
+    bool ok = seen != NULL;
+    int64_t v;
+
+    for (uint64_t i = 0; ok && i < moe->elements; i++) {
+        ok = (moe->dims == 1 && wn_npy_as_i64(moe, i, &v) && v >= 0 && v < s->layer_count && !seen[v]) ||
+             wn_fail(err, WN_ERR_FORMAT, "'moe_layers': entry %" PRIu64 " is not a new layer of 0 .. %" PRIu32, i,
+                     s->layer_count - 1);
+        if (!ok)
+            break;
+        seen[v] = 1;
+        if (!counted)
+            s->layer_experts[v] = s->expert_count;
+    }
+    for (uint32_t l = 0; ok && counted && l < s->layer_count; l++)
+        ok = (seen[l] != 0) == (s->layer_experts[l] != 0) ||
+             wn_fail(err, WN_ERR_FORMAT,
+                     "layer %" PRIu32 " is %sin 'moe_layers' and has %" PRIu32 " experts by 'expert_counts'", l,
+                     seen[l] ? "" : "not ", s->layer_experts[l]);
+    free(seen);
+    return ok;
+}
+
 /* Which layers have experts: as told, or those with any saliency. */
 static bool read_layers(struct wn_saliency *s, const struct wn_npz *z, struct wn_err *err)
 {
     const struct wn_npy *moe = wn_npz_find(z, "moe_layers"), *per_layer = wn_npz_find(z, "expert_counts");
-    int64_t v;
 
     s->layer_experts = wn_alloc(s->layer_count, sizeof(*s->layer_experts), err);
-    if (!s->layer_experts)
+    if (!s->layer_experts || (per_layer && !read_expert_counts(s, per_layer, err)) ||
+        (moe && !read_moe_layers(s, moe, per_layer != NULL, err)))
         return false;
-    if (per_layer) {
-        if (per_layer->dims != 1 || per_layer->elements != s->layer_count)
-            return wn_fail(err, WN_ERR_FORMAT, "'expert_counts' does not have %" PRIu32 " entries", s->layer_count);
-        for (uint32_t l = 0; l < s->layer_count; l++) {
-            if (!wn_npy_as_i64(per_layer, l, &v) || v < 0 || v > s->expert_count)
-                return wn_fail(err, WN_ERR_FORMAT, "'expert_counts' of layer %" PRIu32 " is not in 0 .. %" PRIu32, l,
-                               s->expert_count);
-            s->layer_experts[l] = (uint32_t)v;
-        }
-    } else if (moe) {
-        for (uint64_t i = 0; i < moe->elements; i++) {
-            if (moe->dims != 1 || !wn_npy_as_i64(moe, i, &v) || v < 0 || v >= s->layer_count ||
-                s->layer_experts[v] != 0)
-                return wn_fail(err, WN_ERR_FORMAT,
-                               "'moe_layers': entry %" PRIu64 " is not a new layer of 0 .. %" PRIu32, i,
-                               s->layer_count - 1);
-            s->layer_experts[v] = s->expert_count;
-        }
-    } else {
-        for (uint32_t l = 0; l < s->layer_count; l++)
-            for (uint32_t e = 0; e < s->expert_count; e++)
-                if (s->saliency[wn_saliency_row(s, l) + e] > 0)
-                    s->layer_experts[l] = s->expert_count;
-    }
+    for (uint32_t l = 0; !moe && !per_layer && l < s->layer_count; l++)
+        for (uint32_t e = 0; e < s->expert_count; e++)
+            if (s->saliency[wn_saliency_row(s, l) + e] > 0)
+                s->layer_experts[l] = s->expert_count;
     return true;
 }
 

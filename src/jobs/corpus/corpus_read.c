@@ -307,24 +307,12 @@ static bool is_jsonl(struct wn_lines *l, bool *jsonl, struct wn_err *err)
     return true;
 }
 
-/* An archive or a model taken for text by mistake would be calibrated on for hours. */
-static bool check_plain(struct wn_lines *l, struct wn_err *err)
-{
-    struct wn_bytes next;
-    const char *zero;
-
-    if (!wn_lines_want(l, WN_LINES_AHEAD, &next, err))
-        return false;
-    zero = next.n ? memchr(next.at, 0, next.n) : NULL;
-    return !zero || wn_fail(err, WN_ERR_FORMAT, "byte %zu is zero: this is no text", (size_t)(zero - next.at));
-}
-
 static bool read_plain(struct wn_corpus_reader *r, struct wn_lines *l, struct wn_err *err)
 {
     struct text_source to = {.r = r};
 
     r->line_bytes = WN_WINDOW_BYTES + WN_LINES_AHEAD;
-    return (check_plain(l, err) && need_vocab(r, err) && source_find(r, wn_bytes_of("text"), &to.source, err) &&
+    return (wn_lines_check_text(l, err) && need_vocab(r, err) && source_find(r, wn_bytes_of("text"), &to.source, err) &&
             wn_encode_rest(r->o->vocab, l, take_ids, &to, err)) ||
            wn_fail_in(err, "'%s'", r->o->path);
 }

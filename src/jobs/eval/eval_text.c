@@ -124,8 +124,8 @@ static bool read_text(struct wn_eval_job *e, size_t t, const struct wn_vocab *vo
     if (!wn_lines_open(&r.lines, from->path, err))
         return false;
     (void)snprintf(d->domain, sizeof d->domain, "%s", from->domain);
-    ok = wn_encode_rest(vocab, &r.lines, take_ids, &r, err) && wn_lines_digest(&r.lines, digest, err) &&
-         keep_windows(&r, t, err);
+    ok = wn_lines_check_text(&r.lines, err) && wn_encode_rest(vocab, &r.lines, take_ids, &r, err) &&
+         wn_lines_digest(&r.lines, digest, err) && keep_windows(&r, t, err);
     if (ok)
         wn_hash_text(digest, WN_DIGEST_BYTES, d->sha256);
     wn_buf_release(&r.ids);

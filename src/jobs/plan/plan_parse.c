@@ -363,6 +363,8 @@ static bool parse_root(struct wn_plan *p, const json_t *root, struct wn_err *err
     free(seen);
     if (!ok || !parse_own(p, json_object_get(root, "winnow"), err))
         return false;
+    if (*p->mode && strcmp(p->mode, "uniform") != 0 && strcmp(p->mode, "global") != 0 && strcmp(p->mode, "graded") != 0)
+        return wn_fail(err, WN_ERR_FORMAT, "'mode' is '%s', known are 'uniform', 'global' and 'graded'", p->mode);
     if (!*p->mode)
         (void)snprintf(p->mode, sizeof(p->mode), "%s",
                        wn_plan_is_graded(p)    ? "graded"
@@ -375,8 +377,10 @@ static bool parse_root(struct wn_plan *p, const json_t *root, struct wn_err *err
 
 bool wn_plan_parse(struct wn_plan *p, const char *json, size_t n, struct wn_err *err)
 {
+    static const char mark[3] = "\xEF\xBB\xBF"; /* that some editors put before a text */
+    size_t skip = n >= sizeof mark && memcmp(json, mark, sizeof mark) == 0 ? sizeof mark : 0;
     json_error_t at;
-    json_t *root = json_loadb(json, n, JSON_REJECT_DUPLICATES, &at);
+    json_t *root = json_loadb(json + skip, n - skip, JSON_REJECT_DUPLICATES, &at);
     bool ok;
 
     *p = (struct wn_plan){0};

@@ -89,11 +89,15 @@ bool wn_prune_is_even(const struct wn_keep *k, struct wn_err *err)
 
 static bool check(const struct wn_keep *k, const struct wn_plan *plan, const struct wn_gguf_meta *m, struct wn_err *err)
 {
-    struct wn_router_facts facts = {0};
+    struct wn_router_facts facts = {.top_k = UINT64_MAX};
 
     if (!wn_prune_kv_agrees(k, err) || !find_u64(m, "expert_used_count", &facts.top_k, err) ||
         !find_u64(m, "expert_group_count", &facts.groups, err))
         return false;
+    if (facts.top_k == UINT64_MAX)
+        facts.top_k = 0; /* not told */
+    else if (plan && facts.top_k == 0)
+        return wn_fail(err, WN_ERR_FORMAT, "the metadata has an expert used count of 0: a token is given to no expert");
     if (!wn_prune_is_even(k, err))
         return false;
     return wn_router_check(k, plan, &facts, err);
