@@ -402,6 +402,16 @@ static void a_log_that_is_not_of_this_build_is_refused_by_name(void **state)
     is_refused(&f, "eval", "{\"model_fingerprint\": \"@\", \"domains\": [], \"masked\": \"p.json\"}",
                "experts masked, not of the build");
     is_refused(&f, "eval", "{\"model_fingerprint\": \"@\", \"domains\": [{}]}", "no text 'domain'");
+    is_refused(&f, "eval", "{\"model_fingerprint\": \"@\", \"domains\": [{\"domain\": \"en\", \"perplexity\": -5}]}",
+               "domain 'en' has a 'perplexity' of -5: it is 1 or more, and less than 1e15");
+    is_refused(&f, "eval", "{\"model_fingerprint\": \"@\", \"domains\": [{\"domain\": \"en\", \"misroute\": 1.5}]}",
+               "domain 'en' has a 'misroute' of 1.5: it is a share of 0 .. 1");
+    is_refused(&f, "eval",
+               "{\"model_fingerprint\": \"@\", \"domains\": [{\"domain\": \"en\", \"kld_mean\": 1, "
+               "\"kld_mean_interval\": [3, 2]}]}",
+               "the interval of 'kld_mean' goes from 3 to 2");
+    is_refused(&f, "run", "{\"model_fingerprint\": \"@\", \"tokens_per_second\": -1}",
+               "it has a 'tokens_per_second' of -1: it is 0 or more");
     is_refused(&f, "verify", "{\"model_fingerprint\": \"@\", \"ok\": false, \"difference\": \"byte 7\"}",
                "verify found a difference: byte 7");
     is_refused(&f, "eval", "{", "line 1");

@@ -144,11 +144,16 @@ static void put_perplexity(struct wn_html *h, const struct wn_card *c, size_t i,
 {
     put_claim(h, c, i, "perplexity", d->domain);
     put_value(h, d, WN_REPORT_PERPLEXITY);
-    wn_html_put(h, ": ");
-    put_value(h, d, WN_REPORT_PREDICTED);
-    wn_html_put(h, " tokens predicted in ");
-    put_value(h, d, WN_REPORT_WINDOWS);
-    wn_html_put(h, " windows");
+    if (is_there(d, WN_REPORT_PREDICTED)) {
+        wn_html_put(h, ": ");
+        put_value(h, d, WN_REPORT_PREDICTED);
+        wn_html_put(h, " tokens predicted");
+    }
+    if (is_there(d, WN_REPORT_PREDICTED) && is_there(d, WN_REPORT_WINDOWS)) {
+        wn_html_put(h, " in ");
+        put_value(h, d, WN_REPORT_WINDOWS);
+        wn_html_put(h, " windows");
+    }
     wn_card_put_eval_call(h, c, i, d);
 }
 
@@ -344,7 +349,7 @@ static void put_not_verified(struct wn_html *h, const struct wn_card *c)
     if (!any(c->runs, c->run_count, has_peak))
         put_missing(h, c, &some, "memory of a run", "run ", " --prompt TEXT --json");
     if (!some)
-        wn_html_put(h, "Of what winnow measures, nothing.\n");
+        wn_html_put(h, "Nothing is missing: winnow has measured all that it can.\n");
 }
 
 void wn_card_put_claims(struct wn_html *h, const struct wn_card *c)

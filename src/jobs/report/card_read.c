@@ -253,6 +253,19 @@ static bool read_verifies(struct wn_card *c, const struct wn_card_options *o, st
     return c->verifies != NULL;
 }
 
+/* What no run can have had. */
+static bool check_run(const struct wn_card_log *log, struct wn_err *err)
+{
+    static const char *const keys[] = {
+        "tokens_per_second", "prompt_tokens_per_second", "tokens", "prompt_tokens", "token_bytes", "memory_peak"};
+
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (wn_card_number_at(log->root, keys[i]) < 0)
+            return wn_fail(err, WN_ERR_FORMAT, "it has a '%s' of %g: it is 0 or more", keys[i],
+                           wn_card_number_at(log->root, keys[i]));
+    return true;
+}
+
 static bool read_runs(struct wn_card *c, const struct wn_card_options *o, struct wn_err *err)
 {
     c->runs = wn_alloc(o->run_count, sizeof *c->runs, err);
@@ -260,6 +273,8 @@ static bool read_runs(struct wn_card *c, const struct wn_card_options *o, struct
         c->run_count++;
         if (!read_log(c, &c->runs[i], o->runs[i], "run", "tokens_per_second", err))
             return false;
+        if (!check_run(&c->runs[i], err))
+            return wn_fail_in(err, "'%s'", o->runs[i]);
     }
     return c->runs != NULL;
 }

@@ -70,6 +70,31 @@ static struct wn_report_value value_of(const json_t *domain, const char *key)
     return v;
 }
 
+#define ROUNDING 1e-6 /* is let pass */
+#define TOO_MUCH 1e15 /* where html.c ends */
+
+/* Refuses what no text can give. An interval of a value that is not there is none. */
+static bool check_value(enum wn_report_field f, struct wn_report_value *v, const char *domain, struct wn_err *err)
+{
+    const struct wn_report_field_name *name = &wn_report_fields[f];
+    bool share = name->scale == 100;
+    double least = f == WN_REPORT_PERPLEXITY, most = share ? 1 + ROUNDING : TOO_MUCH;
+    const double all[] = {v->value, v->low, v->high};
+
+    if (isnan(v->value)) {
+        v->low = v->high = NAN;
+        return true;
+    }
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i] < least - ROUNDING || all[i] >= most)
+            return wn_fail(err, WN_ERR_FORMAT, "domain '%s' has a '%s' of %g: it is %s", domain, name->key, all[i],
+                           share       ? "a share of 0 .. 1"
+                           : least > 0 ? "1 or more, and less than 1e15"
+                                       : "0 or more, and less than 1e15");
+    return !(v->low > v->high) || wn_fail(err, WN_ERR_FORMAT, "domain '%s': the interval of '%s' goes from %g to %g",
+                                          domain, name->key, v->low, v->high);
+}
+
 static bool take_domain(struct wn_report_eval *e, const char *name, const json_t *from, struct wn_err *err)
 {
     struct wn_report_domain *d = &e->domains[e->domain_count];
@@ -81,9 +106,12 @@ static bool take_domain(struct wn_report_eval *e, const char *name, const json_t
     d->domain = wn_strdup(name, err);
     if (!d->domain)
         return false;
-    for (size_t i = 0; i < WN_REPORT_FIELDS; i++)
-        d->field[i] = value_of(from, wn_report_fields[i].key);
     e->domain_count++;
+    for (unsigned i = 0; i < WN_REPORT_FIELDS; i++) {
+        d->field[i] = value_of(from, wn_report_fields[i].key);
+        if (!check_value(i, &d->field[i], name, err))
+            return false;
+    }
     return true;
 }
 

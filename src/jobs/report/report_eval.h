@@ -55,7 +55,8 @@ struct wn_report_eval {
  * A field is a number in its domain's object; KEY_interval beside it, where it is there, a list of low and high.
  * "overall" beside the domains is one more, named so.
  *
- * Refused: what is not a JSON object with a list "domains" of objects that have a text "domain". All zero on failure.
+ * Refused: what is not a JSON object with a list "domains" of objects that have a text "domain", and figures that no
+ * text can give, like a perplexity below 1. All zero on failure.
  */
 WN_CHECKED bool wn_report_eval_read(struct wn_report_eval *e, const char *path, struct wn_err *err);
 /* The same of a document that is read already; messages do not name it. */
