@@ -2,6 +2,7 @@
 #include <winnow/machine.h>
 
 #include "base/alloc.h"
+#include "base/order.h"
 #include "kernels/kernels.h"
 #include "sys/clock.h"
 
@@ -24,13 +25,6 @@ static void read_piece(void *arg, size_t piece, unsigned worker)
 
     (void)worker;
     r->sums[piece] = r->kernels->sum(r->buffer + piece * n, n);
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
 }
 
 static void fill_piece(void *arg, size_t piece, unsigned worker)
@@ -60,7 +54,7 @@ bool wn_measure_bandwidth(struct wn_pool *pool, double *bytes_per_second, struct
             wn_pool_run(pool, read_piece, &r, pieces);
             seconds[i] = wn_clock_seconds() - start;
         }
-        qsort(seconds, ROUNDS, sizeof(*seconds), by_value);
+        qsort(seconds, ROUNDS, sizeof(*seconds), wn_rising_f64);
         *bytes_per_second = (double)BUFFER_BYTES / seconds[ROUNDS / 2];
     }
     free(r.sums);

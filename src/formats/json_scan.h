@@ -8,6 +8,8 @@
  *     wn_json_take(j, '[')
  *     for (bool first = true, more; (ok = wn_json_more(j, ']', &first, &more)) && more;)
  *         ... the value
+ *
+ * Not jansson: it makes a tree of blocks of such a text, several times its size.
  */
 #ifndef WN_FORMATS_JSON_SCAN_H
 #define WN_FORMATS_JSON_SCAN_H

@@ -2,6 +2,8 @@
  * A zip, written from its first byte to its last: entries stored, not deflated, of a known size. The bytes depend on
  * names and contents only. Sizes and offsets of 4 GiB and more are told in the zip64 form, which every reader of npz
  * archives knows.
+ *
+ * Not libzip: it takes the bytes of all entries when it closes the archive; here they are written as they are computed.
  */
 #ifndef WN_FORMATS_ZIP_OUT_H
 #define WN_FORMATS_ZIP_OUT_H

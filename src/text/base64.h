@@ -1,6 +1,8 @@
 /*
  * Base64 by RFC 4648, strictly: the standard alphabet, padding always there, unused bits zero, nothing else in between.
  * Each byte string then has exactly one spelling.
+ *
+ * Not libcrypto: its decoder takes white space around it and unused bits that are set, and counts padding as bytes.
  */
 #ifndef WN_TEXT_BASE64_H
 #define WN_TEXT_BASE64_H

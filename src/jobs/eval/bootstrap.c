@@ -2,6 +2,7 @@
 #include "jobs/eval/bootstrap.h"
 
 #include "base/alloc.h"
+#include "base/order.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,13 +33,6 @@ void wn_bootstrap_draw(struct wn_rng *rng, uint32_t *drawn, size_t n)
 }
 
 /* ---- quantiles ---- */
-
-static int by_value(const void *a, const void *b)
-{
-    const struct wn_bootstrap_value *x = a, *y = b;
-
-    return (x->value > y->value) - (x->value < y->value);
-}
 
 /* A block costs as much to search as the documents' counts at its edge. */
 static void cut(struct wn_bootstrap_pool *p, size_t documents, size_t each)
@@ -79,7 +73,7 @@ bool wn_bootstrap_pool_init(struct wn_bootstrap_pool *p, const double *x, size_t
     }
     for (size_t i = 0; i < p->n; i++)
         p->sorted[i] = (struct wn_bootstrap_value){x[i], (uint32_t)(i / each)};
-    qsort(p->sorted, p->n, sizeof *p->sorted, by_value);
+    qsort(p->sorted, p->n, sizeof *p->sorted, wn_rising_f64);
     count_before(p);
     return true;
 }
