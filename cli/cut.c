@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of a dry run without --out: a place where nothing is, in nobody's folder. */
+#define NOWHERE     "/winnow-dry-run"
 #define SHARD_LEAST 65536 /* smaller files than that come of a forgotten unit */
 
 static void print_result(const char *out, const struct wn_prune_result *r, bool dry_run)
@@ -32,9 +34,9 @@ static void print_result(const char *out, const struct wn_prune_result *r, bool 
 
 static json_t *json_result(const char *out, const struct wn_prune_result *r, bool dry_run)
 {
-    json_t *j = json_pack("{so sb sI sI sI sI sI sI sI sf}", "out", json_text(out), "dry_run", dry_run, "source_bytes",
-                          (json_int_t)r->source_bytes, "out_bytes", (json_int_t)r->out_bytes, "out_tensor_bytes",
-                          (json_int_t)r->out_tensor_bytes, "files", (json_int_t)r->files, "tensors",
+    json_t *j = json_pack("{so sb sI sI sI sI sI sI sI sf}", "out", out ? json_text(out) : json_null(), "dry_run",
+                          dry_run, "source_bytes", (json_int_t)r->source_bytes, "out_bytes", (json_int_t)r->out_bytes,
+                          "out_tensor_bytes", (json_int_t)r->out_tensor_bytes, "files", (json_int_t)r->files, "tensors",
                           (json_int_t)r->tensors, "files_taken_up", (json_int_t)r->files_taken_up, "copied_bytes",
                           (json_int_t)r->copied_bytes, "seconds", r->seconds);
 
@@ -110,7 +112,7 @@ int cut(const struct command *self, const char *source, const struct wn_plan *pl
 {
     struct wn_prune_options p = {.source = source,
                                  .lo_source = o->lo_model,
-                                 .out = o->out,
+                                 .out = o->out ? o->out : NOWHERE,
                                  .plan = plan,
                                  .overwrite = o->force,
                                  .dry_run = o->dry_run,
@@ -127,7 +129,7 @@ int cut(const struct command *self, const char *source, const struct wn_plan *pl
     struct wn_err err;
     bool ok;
 
-    if (!o->out)
+    if (!o->out && !o->dry_run)
         return opt_wrong(self, "--out is missing");
     if (o->joined && o->shard_size)
         return opt_wrong(self, "--joined and --shard-size exclude each other");
@@ -151,7 +153,7 @@ int cut(const struct command *self, const char *source, const struct wn_plan *pl
     p.model = m = wn_model_open(source, &err);
     if (m)
         tell_warning(m);
-    ok = wn_output_spares(o->out, inputs, 4, m, &err) && (p.pool = make_pool(&err)) && wn_prune(&p, &job, &r, &err);
+    ok = wn_output_spares(p.out, inputs, 4, m, &err) && (p.pool = make_pool(&err)) && wn_prune(&p, &job, &r, &err);
     wn_pool_free(p.pool);
     wn_model_close(m);
     if (!ok)
@@ -159,6 +161,6 @@ int cut(const struct command *self, const char *source, const struct wn_plan *pl
     talk_end_line();
     if (common.json)
         return print_json(json_result(o->out, &r, o->dry_run));
-    print_result(o->out, &r, o->dry_run);
+    print_result(o->out ? o->out : "the output", &r, o->dry_run);
     return finish_output();
 }
