@@ -169,6 +169,32 @@ static void a_full_disk_is_told_and_survived(void **state)
     wn_test_same_file(c.o.out, calibrate_whole);
 }
 
+/* The archive, too, must have room beside what the run keeps; and who is refused leaves no folder. */
+static void too_little_room_is_refused_and_leaves_nothing(void **state)
+{
+    struct calibration c = calibrate_fresh();
+    uint64_t kept, bytes;
+    struct wn_file f;
+    struct wn_err err;
+
+    (void)state;
+    CHECK_OK(calibrate(&c, &err), &err);
+    kept = c.result.need.activations + c.result.need.means;
+    CHECK_OK(wn_file_open(&f, c.o.out, &err), &err);
+    bytes = f.bytes;
+    wn_file_close(&f);
+    for (int i = 0; i < 3; i++) {
+        c = calibrate_fresh();
+        wn_path_pretend_space(i == 0 ? 1000 : i == 1 ? kept : kept + bytes + bytes / 4);
+        if (i < 2)
+            CHECK_FAILS(calibrate(&c, &err), &err, i == 0 ? "1000 are free" : "what the run leaves there takes");
+        else
+            CHECK_OK(calibrate(&c, &err), &err);
+        wn_path_pretend_space(UINT64_MAX);
+        assert_false(wn_path_exists(calibrate_work(&c)));
+    }
+}
+
 static void every_refused_allocation_is_survived(void **state)
 {
     struct calibration c = calibrate_fresh();
@@ -440,6 +466,7 @@ int main(void)
         cmocka_unit_test(a_run_killed_at_any_moment_ends_the_same),
         cmocka_unit_test(a_run_that_was_stopped_goes_on),
         cmocka_unit_test(a_full_disk_is_told_and_survived),
+        cmocka_unit_test(too_little_room_is_refused_and_leaves_nothing),
         cmocka_unit_test(every_refused_allocation_is_survived),
         cmocka_unit_test(another_run_s_state_is_refused_by_name),
         cmocka_unit_test(two_runs_do_not_share_a_work_folder),

@@ -54,6 +54,31 @@ bool wn_calibration_tidy(struct wn_calibration_run *r, const struct wn_store_pro
     return ok;
 }
 
+/* About what the archive takes: its sums as doubles, and the means, which are summed as such, in 16 bits. */
+static uint64_t archive_bytes(const struct wn_calibration_run *r)
+{
+    return r->sum_bytes * (uint64_t)r->c.config->layer_count + r->c.need.means / (sizeof(double) / sizeof(uint16_t));
+}
+
+/* Of the streams and means in the work folder, and of the archive, which comes while these are still there. */
+static bool check_room(const struct wn_calibration_run *r, struct wn_err *err)
+{
+    const struct wn_calibrate_options *o = r->c.options;
+    uint64_t work = r->c.need.activations + r->c.need.means, archive = archive_bytes(r), room;
+    char *folder;
+    bool ok;
+
+    /* without --work both lie in one folder's file system */
+    if (!wn_store_check_room(&r->store, o->work ? work : work + archive, err))
+        return false;
+    folder = wn_path_parent(o->out, err);
+    ok = folder && wn_path_space(folder, &room, err) &&
+         (room >= archive ||
+          wn_fail(err, WN_ERR_IO, "'%s' takes about %" PRIu64 " bytes, %" PRIu64 " are free", o->out, archive, room));
+    free(folder);
+    return ok;
+}
+
 bool wn_calibration_take_up(struct wn_calibration_run *r, struct wn_err *err)
 {
     const struct wn_walk_record record = {r->record_bytes, load_record, &r->sums};
@@ -61,5 +86,8 @@ bool wn_calibration_take_up(struct wn_calibration_run *r, struct wn_err *err)
     if (!wn_walk_take_up(&r->buffers.walk, &record, r->job, &r->result.layers_resumed, err))
         return false;
     /* of a run that is taken up most lies there already */
-    return r->result.layers_resumed > 0 || wn_store_check_room(&r->store, r->c.need.activations + r->c.need.means, err);
+    if (r->result.layers_resumed > 0 || check_room(r, err))
+        return true;
+    wn_store_remove(&r->store); /* there is nothing in it that a run could go on with */
+    return false;
 }
