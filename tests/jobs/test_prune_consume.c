@@ -74,6 +74,35 @@ static void the_weights_go_and_the_output_is_whole(void **state)
     assert_true(wn_test_contains(err.msg, "given away by a prune with --consume"));
 }
 
+static void a_finished_one_given_again_is_complete(void **state)
+{
+    const char *source = copy_of(HF), *out = wn_test_path(wn_test_folder(), "out");
+    struct wn_prune_options o = consuming(source, out);
+    struct wn_plan cut = plan, other = plan;
+    struct wn_prune_result r;
+    struct wn_err err;
+
+    (void)state;
+    if (!can_punch())
+        skip();
+    (void)snprintf(cut.sha256, sizeof cut.sha256, "%064d", 1);
+    o.plan = &cut;
+    o.plan_file = "plan.json";
+    CHECK_OK(wn_prune(&o, NULL, &r, &err), &err);
+    CHECK_OK(wn_prune(&o, NULL, &r, &err), &err);
+    assert_int_equal(r.files_taken_up, r.files);
+    assert_int_equal(r.copied_bytes, 0);
+    check_made(out);
+    /* by another plan it is not */
+    (void)snprintf(other.sha256, sizeof other.sha256, "%064d", 0);
+    o.plan = &other;
+    CHECK_FAILS(wn_prune(&o, NULL, &r, &err), &err, "exists already");
+    o.plan = &cut;
+    /* nor with a file missing */
+    CHECK_OK(wn_path_remove(wn_test_path(out, "model-00003-of-000004.safetensors")), &err);
+    CHECK_FAILS(wn_prune(&o, NULL, &r, &err), &err, "exists already");
+}
+
 static void a_killed_one_goes_on_at_whatever_moment(void **state)
 {
     long step = getenv("WINNOW_KILLS") ? 1 : 53;
@@ -308,6 +337,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_weights_go_and_the_output_is_whole),
+        cmocka_unit_test(a_finished_one_given_again_is_complete),
         cmocka_unit_test(a_killed_one_goes_on_at_whatever_moment),
         cmocka_unit_test(what_was_given_away_is_not_made_anew),
         cmocka_unit_test(names_are_on_the_disk_before_anything_goes),

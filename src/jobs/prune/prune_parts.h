@@ -55,7 +55,8 @@ WN_CHECKED bool wn_pruning_identity(const struct wn_pruning *p, const struct wn_
 /*
  * Sets p->finished: the output of `dry` has its names and is what this command makes, by the journal of an earlier run
  * that was killed before it could remove it. p->resume is that journal then, which goes with all else that was left in
- * the second; a dry run only tells so.
+ * the second; a dry run only tells so. Or, without a journal, by its record and the mark of a source that was consumed
+ * for it.
  */
 WN_CHECKED bool wn_pruning_find_finished(struct wn_pruning *p, const struct wn_sink *dry, struct wn_err *err);
 WN_CHECKED bool wn_pruning_tidy(struct wn_pruning *p, const struct wn_sink *dry, struct wn_err *err);
