@@ -119,6 +119,7 @@ static void a_pipe_is_read_as_the_file_would_be(void **state)
         int status;
         pid_t child = feed(pipe_path, files[i]);
 
+        from_file.sequence = from_pipe.sequence = i == 0 ? from_file.sequence : 0; /* lines of tokens are sequences */
         CHECK_OK(wn_corpus_read(&a, &from_file, &err), &err);
         CHECK_OK(wn_corpus_read(&b, &from_pipe, &err), &err);
         assert_int_equal(waitpid(child, &status, 0), child);
@@ -193,6 +194,7 @@ static void tokens_beyond_the_allowed_memory_are_counted_and_not_kept(void **sta
     for (int i = 0; i < 200; i++)
         add_ones(&file, 10000 + (size_t)i);
     o = reading(put("c.jsonl", &file));
+    o.sequence = 0;
     o.before = 1000000;
     CHECK_OK(wn_corpus_read(&all, &o, &err), &err);
     assert_true(all.left_out == 0 && all.reading > o.before + 6 * all.tokens);
@@ -229,6 +231,7 @@ static void a_long_line_that_cannot_be_taken_apart_within_the_memory_is_refused(
     (void)state;
     add_ones(&file, 600000);
     o = reading(put("c.jsonl", &file));
+    o.sequence = 0;
     o.memory = 20000000;
     CHECK_FAILS(wn_corpus_read(&c, &o, &err), &err, "line 1: to take its 12000");
     assert_true(

@@ -85,7 +85,7 @@ static void a_graded_plan_has_two_banks(void **state)
 static void a_plan_by_counts_is_told_in_saliency(void **state)
 {
     static const char text[] =
-        "{\"mode\": \"mixed\", \"top_k\": 2, \"num_experts\": 10, \"layers\": {\"1\": {\"keep\": "
+        "{\"mode\": \"global\", \"top_k\": 2, \"num_experts\": 10, \"layers\": {\"1\": {\"keep\": "
         "[9, 4, 0]}, \"2\": {\"keep\": [2, 3]}}, \"winnow\": {\"criterion\": \"count\"}}";
     struct wn_saliency s;
     struct wn_report_numbers n;
@@ -148,7 +148,7 @@ static void dropped_favourites_are_listed_by_what_they_carry(void **state)
 {
     /* drops 9, the best of "a" in layer 1, and expert 0 of layer 2, its best there */
     static const char text[] =
-        "{\"mode\": \"mixed\", \"top_k\": 2, \"num_experts\": 10, \"layers\": {\"1\": {\"keep\": "
+        "{\"mode\": \"global\", \"top_k\": 2, \"num_experts\": 10, \"layers\": {\"1\": {\"keep\": "
         "[0, 2, 4]}, \"2\": {\"keep\": [1, 2, 3]}}}";
     struct wn_saliency s;
     struct wn_report_numbers n;
