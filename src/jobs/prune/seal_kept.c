@@ -21,45 +21,44 @@ static bool is_of(const json_t *root, const struct wn_source *s)
     return true;
 }
 
-void wn_seal_digest(const struct wn_source *s, char text[2 * WN_DIGEST_BYTES + 1])
+/* The record, whole and of this very build, and its digest. NULL: there is none (err->msg is empty), or it is not. */
+static json_t *load_sound(const struct wn_source *s, char self[2 * WN_DIGEST_BYTES + 1], struct wn_err *err)
 {
-    struct wn_err ignored;
-    json_t *root = wn_seal_load(s, &ignored);
+    json_t *root = wn_seal_load(s, err);
 
-    if (!root || !wn_seal_check_form(root, text, &ignored) || !is_of(root, s))
-        text[0] = 0;
+    if (!root)
+        return NULL;
+    if (wn_seal_check_form(root, self, err) &&
+        (is_of(root, s) ||
+         wn_fail(err, WN_ERR_DIFFERENT, "the record '" WN_SEAL_NAME "' is of files of other numbers or lengths")))
+        return root;
     json_decref(root);
+    return NULL;
 }
 
 bool wn_seal_check_record(const struct wn_source *s, char text[2 * WN_DIGEST_BYTES + 1], struct wn_err *err)
 {
-    json_t *root = wn_seal_load(s, err);
-    bool ok = root ? wn_seal_check_form(root, text, err) : err->msg[0] == 0;
+    json_t *root = load_sound(s, text, err);
 
-    if (root && ok && !is_of(root, s))
-        ok = wn_fail(err, WN_ERR_DIFFERENT, "the record '" WN_SEAL_NAME "' is of files of other numbers or lengths");
-    if (!root || !ok)
-        text[0] = 0;
-    json_decref(root);
-    return ok;
+    if (root) {
+        json_decref(root);
+        return true;
+    }
+    text[0] = 0;
+    return err->msg[0] == 0;
+}
+
+void wn_seal_digest(const struct wn_source *s, char text[2 * WN_DIGEST_BYTES + 1])
+{
+    struct wn_err ignored;
+    bool sound = wn_seal_check_record(s, text, &ignored);
+
+    (void)sound; /* the text tells it */
 }
 
 void wn_record_sha256(const struct wn_model *m, char sha256[65])
 {
     wn_seal_digest(wn_model_source(m), sha256);
-}
-
-/* The record of an open model, whole and of this very build, a new reference; or NULL. */
-static json_t *sound_record(const struct wn_source *s)
-{
-    struct wn_err ignored;
-    char self[2 * WN_DIGEST_BYTES + 1];
-    json_t *root = wn_seal_load(s, &ignored);
-
-    if (root && wn_seal_check_form(root, self, &ignored) && is_of(root, s))
-        return root;
-    json_decref(root);
-    return NULL;
 }
 
 json_t *wn_seal_cut_of(const json_t *root)
@@ -73,7 +72,9 @@ json_t *wn_seal_cut_of(const json_t *root)
 json_t *wn_seal_origin(const struct wn_source *source)
 {
     static const char *const keys[] = {"parent", "lo_parent", "plan"};
-    json_t *root = sound_record(source), *cut = wn_seal_cut_of(root), *origin = NULL;
+    char self[2 * WN_DIGEST_BYTES + 1];
+    struct wn_err ignored;
+    json_t *root = load_sound(source, self, &ignored), *cut = wn_seal_cut_of(root), *origin = NULL;
 
     if (json_is_object(json_object_get(cut, "plan")) && (origin = json_object()))
         for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
@@ -92,8 +93,9 @@ static bool is_parent(const json_t *cut, const char *which, const char *fingerpr
 
 json_t *wn_seal_kept(const struct wn_source *cut, const struct wn_source *parent)
 {
-    json_t *root = sound_record(cut), *from = wn_seal_cut_of(root), *plan = NULL;
-    char fingerprint[17];
+    char fingerprint[17], self[2 * WN_DIGEST_BYTES + 1];
+    struct wn_err ignored;
+    json_t *root = load_sound(cut, self, &ignored), *from = wn_seal_cut_of(root), *plan = NULL;
 
     if (parent)
         wn_source_fingerprint(parent, fingerprint);
